@@ -1,31 +1,31 @@
-//! The two memory paths by which a NIC gets at GPU memory, as far as files tell of them.
+//! The memory paths between a NIC and GPU memory, nvidia-peermem and dma-buf, judged from files.
 
 use crate::check::version::{self, Flavour};
 use crate::check::{Ctx, nics};
 use crate::model::{Fact, Why};
 
-/// The module that opens the one.
 pub const MODULE: &str = "/sys/module/nvidia_peermem";
 /// Where the RDMA stack lists its clients.
 pub const CLIENTS: &str = "/sys/kernel/mm/memory_peers";
 
-/// A memory path, and the facts that say so.
+/// State of a memory path.
 pub enum PathState {
+    /// It works, according to these facts.
     Open(String),
-    /// It does not, and why.
+    /// It does not work, for this reason.
     Closed(String),
-    /// It cannot be told: why, and from which source.
+    /// Why the state is unknown, and the missing source.
     Unknown(Why, String),
 }
 
 /// Both memory paths of each NIC: nvidia-peermem's and dma-buf's.
 fn paths(ctx: &Ctx<'_>) -> Vec<(PathState, PathState)> {
-    let of = |nic| {
+    let state = |nic| {
         let provider = nics::driver(ctx.facts, nic);
         let peer_memory = peer_memory(ctx, provider.known().map(String::as_str));
         (peer_memory, dma_buf(ctx, &provider))
     };
-    nics::rdma_nics(ctx.facts).map(of).collect()
+    nics::rdma_nics(ctx.facts).map(state).collect()
 }
 
 /// True if dma-buf works for every NIC, so that only software without dma-buf needs nvidia-peermem.
@@ -103,9 +103,10 @@ fn by_users(ctx: &Ctx<'_>) -> PathState {
         Fact::Unknown(why) => return PathState::Unknown(*why, "/proc/modules".to_owned()),
     };
     let uses = |module: &str| {
-        let of = modules.iter().find(|of| of.name == module)?;
+        let found = modules.iter().find(|found| found.name == module)?;
         Some(
-            of.users
+            found
+                .users
                 .iter()
                 .any(|user| user == "nvidia_peermem" || user == "nv_peer_mem"),
         )

@@ -28,7 +28,7 @@ mod words;
 /// Facts and helpers that fixes share with the checks.
 pub mod ground {
     pub use super::container::in_container;
-    pub use super::modules::{buildable, suits};
+    pub use super::modules::{buildable, loads_module};
     pub use super::nics::{driver as nic_driver, rdma_nics};
     pub use super::param::{
         Misspelt, for_device, keeps_out, misspelt, next, refused, registry_keys, shown, unreached,
@@ -36,7 +36,7 @@ pub mod ground {
     pub use super::pcie::{
         Held, Ports, Redirecting, is_grace, is_translated, ports, small_reads, translated,
     };
-    pub use super::rdma::{SETTING as NON_PREFETCHABLE, untold};
+    pub use super::rdma::{SETTING as NON_PREFETCHABLE, prefetchable_nics};
     pub use super::version::{branch, driver, kernel};
     pub use crate::check::memory_path::dma_buf_everywhere;
 }

@@ -1,4 +1,4 @@
-//! What a user can type after `gdr fix`, `gdr fix-acs` and `gdr undo`.
+//! Arguments of `gdr fix`, `gdr fix-acs` and `gdr undo`.
 
 use std::path::PathBuf;
 
@@ -10,19 +10,19 @@ use crate::model::Bdf;
 /// `gdr fix`.
 #[derive(Debug, Args)]
 pub struct FixOptions {
-    /// The fixes to make, by their ids; without any, those of all failed findings of the profile
+    /// Ids of the fixes; by default those for all failed findings of the profile
     #[arg(value_name = "ID")]
     pub ids: Vec<String>,
 
-    /// What the machine should be ready for, as in gdr doctor
+    /// Profiles to check the machine against, as with doctor; may be given several times
     #[arg(long, value_name = "NAME|FILE", default_value = crate::profile::DEFAULT)]
     pub profile: Vec<String>,
 
-    /// List the fixes and end
+    /// List the available fixes and exit
     #[arg(long)]
     pub list: bool,
 
-    /// How it is made
+    /// Options of every repair.
     #[command(flatten)]
     pub how: RepairOptions,
 }
@@ -30,103 +30,103 @@ pub struct FixOptions {
 /// `gdr fix-acs`.
 #[derive(Debug, Args)]
 pub struct FixAcs {
-    /// Only the ports between these two devices: GPU0, NIC0, mlx5_0 or PCI addresses
+    /// Only the ports between two devices, such as GPU0, NIC0, mlx5_0 or PCI addresses
     #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["device", "all_bridges"])]
     pub pair: Option<Vec<String>>,
 
-    /// Only this port, by its PCI address
+    /// Only this port, by PCI address
     #[arg(long, value_name = "BDF", conflicts_with = "all_bridges")]
     pub device: Option<Bdf>,
 
-    /// Every root port and switch port of the machine, wherever it leads: the blunt way
+    /// All root ports and switch ports of the machine
     ///
-    /// NVIDIA advises against one ACS value for every device that has ACS: only the ports on the ways between GPUs and NICs
-    /// matter, and the others keep devices apart that have nothing to do with GPUDirect (virtual machines above all).
+    /// Not recommended: only the ports between GPUs and NICs matter for GPUDirect. The others isolate unrelated
+    /// devices, such as those of virtual machines, and NVIDIA advises against one ACS value for all devices.
     #[arg(long)]
     pub all_bridges: bool,
 
-    /// Keep the change over reboots
+    /// Keep the change across reboots
     ///
-    /// Without it a reboot undoes it.
+    /// By default a reboot reverts it.
     #[arg(long, value_name = "HOW", value_enum)]
     pub persist: Option<PersistHow>,
 
-    /// How it is made
+    /// Options of every repair.
     #[command(flatten)]
     pub how: RepairOptions,
 }
 
-/// How a change of access control services lasts.
+/// How an ACS change persists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PersistHow {
-    /// A unit of systemd runs this command again at every boot, before the usual workloads.
+    /// A systemd unit runs this command at every boot, before the usual workloads.
     Unit,
-    /// The kernel makes it, told on its command line by the boot loader: pci=config_acs from 6.15 on,
-    /// pci=disable_acs_redir before 6.11. It also lasts over resets of ports.
+    /// A kernel parameter: pci=config_acs since Linux 6.15, pci=disable_acs_redir before 6.11. Also survives resets of
+    /// ports.
     Cmdline,
 }
 
-/// How a repair is made.
+/// Options of every repair.
 #[derive(Debug, Args)]
 pub struct RepairOptions {
     /// Print the plan and change nothing
     #[arg(long)]
     pub dry_run: bool,
 
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     pub yes: bool,
 
-    /// Also make what gdr refuses for safety
+    /// Also make repairs that gdr considers unsafe
     #[arg(long)]
     pub force: bool,
 
-    /// Judge as on this platform, whatever the machine looks like, as doctor does
+    /// Assume this platform, as with doctor
     #[arg(long, value_name = "KIND", value_enum)]
     pub platform: Option<Platform>,
 
-    /// How to print the plan
+    /// Output format of the plan
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = PlanFormat::Table)]
     pub format: PlanFormat,
 
-    /// With --sysroot: run the programs in this directory in place of the machine's, with GDR_ROOT set
+    /// With --sysroot: run the programs in this directory instead of those of the machine, with GDR_ROOT set
     ///
-    /// Without it, commands are printed for you to run; systemctl, which takes a root, is run on it.
+    /// By default, commands are printed for you to run; only systemctl, which has a --root option, is run.
     #[arg(long, value_name = "DIR", requires = "sysroot")]
     pub tools: Option<PathBuf>,
 }
 
-/// How a plan is printed.
+/// Output format of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PlanFormat {
     /// For people.
     Table,
-    /// A shell script that does the same.
+    /// A shell script with the same steps.
     Script,
-    /// For programs: schema gdr.plan/1, and gdr.journal/1 once it is made.
+    /// For programs: schema gdr.plan/1, or gdr.journal/1 after the repair.
     Json,
 }
 
 /// `gdr undo`.
 #[derive(Debug, Args)]
 pub struct Undo {
-    /// The repair to take back, by its number; without it the newest that is not taken back
+    /// Number of the repair to undo; by default the newest that is not undone
     #[arg(value_name = "N", conflicts_with = "list")]
     pub number: Option<u32>,
 
-    /// List the repairs and end
+    /// List the repairs and exit
     #[arg(long)]
     pub list: bool,
 
-    /// Do not ask for confirmation at a terminal
+    /// Do not ask for confirmation
     #[arg(long, short, conflicts_with = "list")]
     pub yes: bool,
 
-    /// Also restore what another program has changed since
+    /// Also restore files that another program has changed since
     #[arg(long, conflicts_with = "list")]
     pub force: bool,
 
-    /// With --sysroot: run the programs in this directory in place of the machine's, with GDR_ROOT set
+    /// With --sysroot: run the programs in this directory instead of those of the machine, with GDR_ROOT set
     #[arg(long, value_name = "DIR", requires = "sysroot")]
     pub tools: Option<PathBuf>,
 }

@@ -1,13 +1,13 @@
-//! What `--help` and the man pages say below the options: examples, files, exit status, related pages.
+//! Sections of `--help` and the man pages below the options: examples, files, exit status, related pages.
 
 use clap::builder::Styles;
 
 /// The sections of one command.
 #[derive(Debug, Clone, Copy)]
 pub struct Sections {
-    /// Command lines, and what each does.
+    /// Command lines and their descriptions.
     pub examples: &'static [(&'static str, &'static str)],
-    /// Paths, and what each holds.
+    /// Paths and their descriptions.
     pub files: &'static [(&'static str, &'static str)],
     /// Exit statuses.
     pub exit_status: &'static [(&'static str, &'static str)],
@@ -16,7 +16,7 @@ pub struct Sections {
 }
 
 impl Sections {
-    /// The sections that list names and their meanings, by heading.
+    /// The sections that are lists of pairs, by heading.
     pub fn lists(&self) -> [(&'static str, &'static [(&'static str, &'static str)]); 3] {
         [
             ("Examples", self.examples),
@@ -44,14 +44,11 @@ const FIX_STATUS: &[(&str, &str)] = &[
     ERROR,
     (
         "3",
-        "Nothing was changed: root is needed, or the question was not answered with yes.",
+        "Nothing was changed: root is required, or the user did not confirm.",
     ),
 ];
 const PROBE_STATUS: &[(&str, &str)] = &[
-    (
-        "0",
-        "Everything that was tried works, and all data was correct.",
-    ),
+    ("0", "All tests passed, and all data was correct."),
     (
         "1",
         "A check failed, data was wrong, or the GPU or a library is missing.",
@@ -63,7 +60,7 @@ const PROBE_STATUS: &[(&str, &str)] = &[
     ),
 ];
 
-/// The sections of a command, by its words after `gdr`; the empty string is `gdr` itself.
+/// The sections of a command, by its name after `gdr`; the empty string is `gdr` itself.
 pub fn sections(command: &str) -> Option<Sections> {
     PAGES
         .iter()
@@ -82,7 +79,7 @@ const PAGES: &[(&str, Sections)] = &[
                 ),
                 (
                     "sudo gdr fix",
-                    "Show the repairs for what failed, ask, and make them.",
+                    "Show the repairs for failed checks, ask, and make them.",
                 ),
                 (
                     "gdr topo",
@@ -119,7 +116,7 @@ const PAGES: &[(&str, Sections)] = &[
             examples: &[
                 (
                     "sudo gdr doctor",
-                    "Run all checks for GPUDirect RDMA; root reads more than a user.",
+                    "Run all checks for GPUDirect RDMA; some need root.",
                 ),
                 (
                     "gdr doctor --profile p2p --only pcie,gpu.bar1",
@@ -137,7 +134,7 @@ const PAGES: &[(&str, Sections)] = &[
                 ERROR,
                 (
                     "3",
-                    "Nothing failed, but something required could not be determined (often: run it as root).",
+                    "Nothing failed, but something required could not be determined; it may need root.",
                 ),
             ],
             see_also: &[
@@ -193,7 +190,7 @@ const PAGES: &[(&str, Sections)] = &[
             ],
             exit_status: &[
                 ("0", "The topology was printed."),
-                ("1", "With --check: the best NIC of a GPU is a bad one."),
+                ("1", "With --check: the best NIC of a GPU is rated bad."),
                 ERROR,
                 ("3", "With --check: this could not be determined."),
             ],
@@ -213,7 +210,7 @@ const PAGES: &[(&str, Sections)] = &[
                     "gdr probe copy --quick",
                     "Verify and measure CPU access to GPU memory.",
                 ),
-                ("gdr probe host --sim", "Try a probe without a GPU."),
+                ("gdr probe host --sim", "Run a probe without a GPU."),
             ],
             files: &PROFILES,
             exit_status: PROBE_STATUS,
@@ -327,7 +324,7 @@ const PAGES: &[(&str, Sections)] = &[
                 ("gdr fix --dry-run", "Print the plan and change nothing."),
                 (
                     "sudo gdr fix peermem memlock",
-                    "Make two fixes, after a question.",
+                    "Make two fixes, after confirmation.",
                 ),
                 (
                     "gdr fix --format script > fix.sh",
@@ -367,20 +364,20 @@ const PAGES: &[(&str, Sections)] = &[
             examples: &[
                 ("sudo gdr undo --list", "List the repairs of this machine."),
                 ("sudo gdr undo", "Undo the newest repair."),
-                ("sudo gdr undo 3 --yes", "Undo repair 3 without a question."),
+                (
+                    "sudo gdr undo 3 --yes",
+                    "Undo repair 3 without confirmation.",
+                ),
             ],
             files: &[JOURNALS],
             exit_status: &[
                 ("0", "Everything is as before the repair."),
                 (
                     "1",
-                    "A step was not undone, because something else changed since.",
+                    "A step was not undone, because something else was changed since.",
                 ),
                 ERROR,
-                (
-                    "3",
-                    "Nothing was changed: the question was not answered with yes.",
-                ),
+                ("3", "Nothing was changed: the user did not confirm."),
             ],
             see_also: &["gdr-fix(1)", "gdr-fix-acs(1)"],
         },
@@ -399,12 +396,15 @@ const PAGES: &[(&str, Sections)] = &[
                 ),
                 (
                     "gdr snapshot --diff before.zst after.zst",
-                    "Compare two records.",
+                    "Compare two snapshots.",
                 ),
             ],
             files: &[],
             exit_status: &[
-                ("0", "The record was written. With --diff: no fact differs."),
+                (
+                    "0",
+                    "The snapshot was written. With --diff: no fact differs.",
+                ),
                 ("1", "With --diff: some facts differ."),
                 ERROR,
             ],
@@ -413,7 +413,7 @@ const PAGES: &[(&str, Sections)] = &[
     ),
 ];
 
-/// Adds the sections to the long help of a command and of those below it. `name` is its words after `gdr`.
+/// Adds the sections to the long help of a command and its subcommands. `name` is its name after `gdr`.
 pub fn with_sections(command: clap::Command, name: &str) -> clap::Command {
     let command = match sections(name) {
         Some(sections) => command.after_long_help(text(&sections)),
@@ -424,8 +424,8 @@ pub fn with_sections(command: clap::Command, name: &str) -> clap::Command {
         .map(|below| below.get_name().to_owned())
         .collect();
     names.into_iter().fold(command, |command, below| {
-        let words = format!("{name} {below}");
-        command.mut_subcommand(below, |below| with_sections(below, words.trim_start()))
+        let full_name = format!("{name} {below}");
+        command.mut_subcommand(below, |below| with_sections(below, full_name.trim_start()))
     })
 }
 

@@ -1,4 +1,4 @@
-//! What a user can type: clap types and nothing else. Help, man pages and completions are generated from them.
+//! Command line types of clap, without logic. Help, man pages and completions are generated from them.
 
 mod explain;
 mod fix;
@@ -26,7 +26,7 @@ pub use style::style;
 use crate::model::PlatformKind;
 use crate::output::printable;
 
-/// Does GPUDirect work on this machine, why not, and the proof.
+/// Check whether GPUDirect works on this machine, repair it and prove it.
 #[derive(Debug, Parser)]
 #[command(
     name = "gdr",
@@ -35,11 +35,11 @@ use crate::output::printable;
     max_term_width = 100
 )]
 pub struct Cli {
-    /// The world to look at and how to show it.
+    /// Options of every command.
     #[command(flatten)]
     pub global: Global,
 
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -47,10 +47,10 @@ pub struct Cli {
 /// Options of every command.
 #[derive(Debug, Args)]
 pub struct Global {
-    /// Look at the machine laid out in this directory instead of the one gdr runs on
+    /// Inspect the machine in this directory instead of this one
     ///
-    /// The directory holds sys/, proc/ and what else was recorded of a machine's root. Symbolic links are resolved
-    /// inside it and never lead out of it.
+    /// The directory contains sys/, proc/ and other parts of a machine's root file system. Symbolic links are resolved
+    /// inside it and cannot lead out of it.
     #[arg(
         long,
         value_name = "DIR",
@@ -59,11 +59,11 @@ pub struct Global {
     )]
     pub sysroot: Option<PathBuf>,
 
-    /// Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo
+    /// Inspect the machine recorded in this file: a gdr snapshot, or a dump of lspci, hwloc or rdma_topo
     ///
-    /// What it is, is seen from its content: what 'gdr snapshot' wrote (also compressed), the text of 'lspci -vvv' or
-    /// 'lspci -xxxx' (run as root it tells more), XML of 'lstopo --of xml', JSON of 'rdma_topo dump'. What the file cannot
-    /// tell is unknown. '-' is standard input.
+    /// The format is detected from the content: output of 'gdr snapshot' (also compressed), text of 'lspci -vvv' or
+    /// 'lspci -xxxx' (with more detail as root), XML of 'lstopo --of xml', JSON of 'rdma_topo dump'. Facts that the
+    /// file does not contain are unknown. '-' is standard input.
     #[arg(
         long,
         value_name = "FILE",
@@ -73,7 +73,7 @@ pub struct Global {
     )]
     pub from: Option<PathBuf>,
 
-    /// When to use colour; auto means on a terminal, unless NO_COLOR is set
+    /// When to use colour; auto: on a terminal, unless NO_COLOR is set
     #[arg(
         long,
         value_name = "WHEN",
@@ -84,7 +84,7 @@ pub struct Global {
     )]
     pub color: ColorWhen,
 
-    /// How long a vendor library may take before it is given up
+    /// Timeout for calls into vendor libraries
     #[arg(
         long,
         value_name = "SECONDS",
@@ -95,12 +95,12 @@ pub struct Global {
     )]
     pub library_timeout: u64,
 
-    /// Say on standard error what could not be read; doctor also shows what every finding rests on
+    /// Report unreadable sources on standard error; doctor also shows the evidence of every finding
     #[arg(long, short, global = true, help_heading = "Global options")]
     pub verbose: bool,
 }
 
-/// What a user typed; else a message to print: help, or what is wrong. It repeats arguments, and does so printably.
+/// Parses the command line. The error is the text to print, help included; arguments in it are printable.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let parse = |arguments: Vec<OsString>| {
@@ -115,7 +115,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap:
             Err(message) => message,
             Ok(_) => Cli::command().error(
                 ErrorKind::InvalidUtf8,
-                "an argument holds control characters or bytes that are not UTF-8, which its option does not take",
+                "an argument contains control characters or invalid UTF-8, which its option does not accept",
             ),
         }
     })
@@ -135,75 +135,76 @@ pub enum ColorWhen {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Check whether GPUDirect works here, and name what stands in its way
+    /// Check whether GPUDirect works here, and name what prevents it
     Doctor(Doctor),
 
-    /// Tell what an error line, a log or a check is about, and what this machine says of it
+    /// Explain an error message, a log or a check, and check this machine for the causes
     ///
-    /// Reads lines of NCCL, UCX, perftest, gdrcopy, NVSHMEM, libfabric, MPI, Kubernetes and the kernel log, names the
-    /// causes, the surest first, and runs the checks that they lead to.
+    /// Reads output of NCCL, UCX, perftest, gdrcopy, NVSHMEM, libfabric, MPI, Kubernetes and the kernel log, lists the
+    /// likely causes, best match first, and runs the related checks.
     Explain(Explain),
 
-    /// Show how GPUs, NICs and NVMe controllers reach each other, and the best NIC of each GPU
+    /// Show how GPUs, NICs and NVMe controllers are connected, and the best NIC of each GPU
     Topo(Topo),
 
-    /// Prove it: move bytes, verify every one, and measure
+    /// Prove it: transfer data, verify every byte, and measure
     Probe(Probe),
 
-    /// Mend what doctor found: shown first, made a step at a time, read back, and undoable
+    /// Repair what doctor found: shows a plan first, verifies each step, and can be undone
     Fix(FixOptions),
 
-    /// Let traffic between GPUs and NICs go straight through PCI switches
+    /// Allow direct traffic between GPUs and NICs through PCI switches
     ///
-    /// Clears the bits of access control services that redirect it to the root complex, of the ports on those ways alone,
-    /// and keeps the others.
+    /// Clears the ACS bits that redirect such traffic to the root complex, on the ports between GPUs and NICs only.
+    /// Other bits and ports stay as they are.
     FixAcs(FixAcs),
 
-    /// Take a repair back
+    /// Undo a repair
     Undo(Undo),
 
-    /// Record this machine in one file, to be looked at with --from anywhere
+    /// Record this machine in a file, to inspect anywhere with --from
     Snapshot(SnapshotOptions),
 }
 
 /// `gdr doctor`.
 #[derive(Debug, Args)]
 pub struct Doctor {
-    /// What the machine should be ready for: rdma, async, gdrcopy, p2p, mpi, all, or a file; may be given several times
+    /// Profiles to check against: rdma, async, gdrcopy, p2p, mpi, all, or a file; may be given several times
     ///
-    /// A name is also looked for as NAME.toml in $XDG_CONFIG_HOME/gdr/profiles and /etc/gdr/profiles.
+    /// Further names are read as NAME.toml from $XDG_CONFIG_HOME/gdr/profiles and /etc/gdr/profiles.
     #[arg(long, value_name = "NAME|FILE", default_value = crate::profile::DEFAULT)]
     pub profile: Vec<String>,
 
-    /// Run these checks alone: ids as --list names them, or families as in pcie
+    /// Run only these checks: ids as shown by --list, or families such as pcie
     #[arg(long, value_name = "ID", value_delimiter = ',', num_args = 1..)]
     pub only: Vec<String>,
 
-    /// Leave these checks out
+    /// Do not run these checks
     #[arg(long, value_name = "ID", value_delimiter = ',', num_args = 1..)]
     pub skip: Vec<String>,
 
-    /// Exit status 1 already where something is so bad
+    /// Lowest level of a finding that makes the exit status 1
     #[arg(long, value_name = "OUTCOME", value_enum, default_value_t = FailOn::Error)]
     pub fail_on: FailOn,
 
-    /// Print what is wrong or not known, and nothing else
+    /// Show only failures, warnings and unknown results
     #[arg(long, short)]
     pub quiet: bool,
 
-    /// How to print the report
+    /// Output format of the report
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = DoctorFormat::Table)]
     pub format: DoctorFormat,
 
-    /// Judge as on this platform, whatever the machine looks like; the report says so
+    /// Assume this platform instead of detecting it; the report says so
     #[arg(long, value_name = "KIND", value_enum)]
     pub platform: Option<Platform>,
 
-    /// Try the hardware too: map GPU memory for the CPU and verify it, register some with each NIC, and the NICs' doorbells with the GPUs
+    /// Also test the hardware: map GPU memory for the CPU and verify it, register it with each NIC, and register the
+    /// NICs' doorbells with the GPUs
     #[arg(long)]
     pub live: bool,
 
-    /// List the checks and end
+    /// List the checks and exit
     #[arg(long)]
     pub list: bool,
 }
@@ -211,45 +212,45 @@ pub struct Doctor {
 /// `gdr snapshot`.
 #[derive(Debug, Args)]
 pub struct SnapshotOptions {
-    /// Where to write it; '-' is standard output. A name that ends in .zst is compressed
+    /// Output file; '-' is standard output. A name that ends in .zst is compressed
     #[arg(long, short, value_name = "FILE", required_unless_present = "diff")]
     pub output: Option<PathBuf>,
 
-    /// Replace serial numbers, UUIDs, GUIDs, MAC and IP addresses, host and user names, each always by the same
+    /// Replace serial numbers, UUIDs, GUIDs, MAC and IP addresses, host and user names, each consistently
     #[arg(long, conflicts_with = "diff")]
     pub mask: bool,
 
-    /// Try the hardware too, as doctor --live does, and record what came of it
+    /// Also test the hardware, as doctor --live does, and record the results
     #[arg(long, conflicts_with_all = ["diff", "sysroot", "from"])]
     pub live: bool,
 
-    /// Tell what differs between two recorded machines, or between two times of one, fact by fact
+    /// Show the differences between two snapshots, of two machines or of one at two times
     #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["output", "sysroot", "from"])]
     pub diff: Option<Vec<PathBuf>>,
 
-    /// With --diff: also what differs between any two machines, as UUIDs do
+    /// With --diff: also show differences between any two machines, such as UUIDs
     #[arg(long, requires = "diff", conflicts_with = "output")]
     pub all: bool,
 
-    /// With --diff: how to print it
+    /// With --diff: output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = DiffFormat::Table, requires = "diff")]
     pub format: DiffFormat,
 }
 
-/// How doctor prints.
+/// Output format of doctor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum DoctorFormat {
     /// For people.
     Table,
     /// For programs: schema gdr.doctor/1.
     Json,
-    /// For a ticket or a wiki.
+    /// For tickets and wikis.
     Markdown,
-    /// For the textfile collector of Prometheus's node exporter.
+    /// For the textfile collector of the Prometheus node exporter.
     Prometheus,
 }
 
-/// How two machines' differences are printed.
+/// Output format of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum DiffFormat {
     /// For people.
@@ -258,28 +259,28 @@ pub enum DiffFormat {
     Json,
 }
 
-/// From which outcome on doctor ends with status 1.
+/// Lowest level of a finding that makes the exit status 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FailOn {
-    /// Something fails.
+    /// A failure.
     Error,
-    /// Something fails or warns.
+    /// A failure or a warning.
     Warn,
-    /// Something fails, warns or is unknown.
+    /// A failure, a warning or an unknown result.
     Unknown,
 }
 
-/// Where the machine runs.
+/// Platform of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Platform {
-    /// On the hardware itself.
+    /// On hardware.
     BareMetal,
     /// In a virtual machine.
     Guest,
 }
 
 impl Platform {
-    /// The model's word for it.
+    /// The same value of the model.
     pub fn kind(self) -> PlatformKind {
         match self {
             Self::BareMetal => PlatformKind::BareMetal,
@@ -291,49 +292,49 @@ impl Platform {
 /// `gdr topo`.
 #[derive(Debug, Args)]
 pub struct Topo {
-    /// How to print the topology
+    /// Output format of the topology
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = TopoFormat::Table)]
     pub format: TopoFormat,
 
-    /// Show PCI classes where NVLinks would be shown, as nvidia-smi topo -mp does
+    /// Show PCI classes instead of NVLinks, as nvidia-smi topo -mp
     #[arg(long)]
     pub pci: bool,
 
-    /// Show the peer-to-peer status of each pair of GPUs, as nvidia-smi topo -p2p does
+    /// Show the peer-to-peer status of each pair of GPUs, as nvidia-smi topo -p2p
     #[arg(long, value_name = "CAPABILITY", value_enum, conflicts_with_all = ["pci", "nvme", "path", "pairs"])]
     pub p2p: Option<P2p>,
 
-    /// Show NVMe controllers too
+    /// Also show NVMe controllers
     #[arg(long)]
     pub nvme: bool,
 
-    /// Explain the way between two devices: GPU0, NIC3, mlx5_0 or a PCI address
+    /// Show the path between two devices, such as GPU0, NIC3, mlx5_0 or a PCI address
     #[arg(long, num_args = 2, value_names = ["FROM", "TO"], conflicts_with = "pairs")]
     pub path: Option<Vec<String>>,
 
-    /// Print the NIC for each GPU, with lines for NCCL, UCX, CUDA and numactl
+    /// Print the NIC for each GPU, with settings for NCCL, UCX, CUDA and numactl
     #[arg(long)]
     pub pairs: bool,
 
-    /// End with status 1 where the best NIC of a GPU is a bad one
+    /// Exit with status 1 if the best NIC of a GPU is rated bad
     #[arg(long)]
     pub check: bool,
 }
 
-/// How topo prints.
+/// Output format of topo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TopoFormat {
     /// For people.
     Table,
-    /// Byte for byte as nvidia-smi topo.
+    /// Same bytes as nvidia-smi topo.
     NvidiaSmi,
     /// For programs: schema gdr.topo/1.
     Json,
-    /// A picture of the PCI tree.
+    /// A drawing of the PCI tree.
     Svg,
 }
 
-/// A peer-to-peer capability, by nvidia-smi's letter.
+/// A peer-to-peer capability, with nvidia-smi's letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum P2p {
     /// Reads.

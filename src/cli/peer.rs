@@ -1,10 +1,10 @@
-//! Names of machines, addresses, ports and NICs, as a user types them.
+//! Host names, addresses, ports and NICs on the command line.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// A machine, with a TCP port where one is named.
+/// A host, with an optional TCP port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerName {
     host: String,
@@ -12,7 +12,7 @@ pub struct PeerName {
 }
 
 impl PeerName {
-    /// Both, with this port where none is named.
+    /// Host and port, with a default port.
     pub fn host_and_port(&self, port: u16) -> (String, u16) {
         (self.host.clone(), self.port.unwrap_or(port))
     }
@@ -35,7 +35,7 @@ impl FromStr for PeerName {
                 host,
                 Some(
                     rest.strip_prefix(':')
-                        .ok_or("after ']' comes :PORT or nothing")?,
+                        .ok_or("expected nothing or :PORT after ']'")?,
                 ),
             ),
             None => match text.rsplit_once(':') {
@@ -44,7 +44,7 @@ impl FromStr for PeerName {
             },
         };
         if host.is_empty() || host.chars().any(|c| c.is_whitespace() || c.is_control()) {
-            return Err("it is the name or the address of a machine".to_owned());
+            return Err("expected a host name or an address".to_owned());
         }
         match port.map(port_of) {
             None => Ok(bare(host)),
@@ -56,7 +56,7 @@ impl FromStr for PeerName {
     }
 }
 
-/// An address of this machine, with a TCP port where one is named.
+/// A local address, with an optional TCP port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListenAt {
     address: IpAddr,
@@ -64,7 +64,7 @@ pub struct ListenAt {
 }
 
 impl ListenAt {
-    /// Both, with this port where none is named.
+    /// Address and port, with a default port.
     pub fn socket(self, port: u16) -> SocketAddr {
         SocketAddr::new(self.address, self.port.unwrap_or(port))
     }
@@ -81,7 +81,7 @@ impl FromStr for ListenAt {
             });
         }
         let socket: SocketAddr = text.parse().map_err(|_| {
-            "it is an address of this machine, as in 10.0.0.1, 10.0.0.1:18516 or [fd00::1]:18516".to_owned()
+            "expected a local address, as in 10.0.0.1, 10.0.0.1:18516 or [fd00::1]:18516".to_owned()
         })?;
         Ok(Self {
             address: socket.ip(),
@@ -90,12 +90,12 @@ impl FromStr for ListenAt {
     }
 }
 
-/// How two processes meet.
+/// How two processes find each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rendezvous {
-    /// As the launcher says.
+    /// With the variables of the launcher.
     Launcher,
-    /// By a file.
+    /// With a rendezvous file.
     File(PathBuf),
 }
 
@@ -105,18 +105,18 @@ impl FromStr for Rendezvous {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Ok(match text {
             "slurm" | "mpi" => Self::Launcher,
-            "" => return Err("it is slurm, mpi or a file".to_owned()),
+            "" => return Err("expected slurm, mpi or a file".to_owned()),
             file => Self::File(PathBuf::from(file)),
         })
     }
 }
 
-/// A NIC, with its port where one is named.
+/// A NIC, with an optional port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DevicePort {
     /// The NIC, as in `mlx5_0`.
     pub device: String,
-    /// Its port, from 1.
+    /// Port number, from 1.
     pub port: Option<u8>,
 }
 
@@ -126,13 +126,13 @@ impl FromStr for DevicePort {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (device, port) = match text.split_once(':') {
             Some((device, port)) => match port.parse() {
-                Ok(0) | Err(_) => return Err("a NIC's port is a number from 1".to_owned()),
+                Ok(0) | Err(_) => return Err("expected a port number from 1".to_owned()),
                 Ok(port) => (device, Some(port)),
             },
             None => (text, None),
         };
         match device.is_empty() {
-            true => Err("it is a NIC as in mlx5_0, or with its port as in mlx5_0:1".to_owned()),
+            true => Err("expected a NIC as in mlx5_0, or with its port as in mlx5_0:1".to_owned()),
             false => Ok(Self {
                 device: device.to_owned(),
                 port,
@@ -143,7 +143,7 @@ impl FromStr for DevicePort {
 
 fn port_of(text: &str) -> Result<u16, String> {
     match text.parse() {
-        Ok(0) | Err(_) => Err("a port is a number from 1 to 65535".to_owned()),
+        Ok(0) | Err(_) => Err("expected a port number from 1 to 65535".to_owned()),
         Ok(port) => Ok(port),
     }
 }
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_is_a_name_or_an_address_of_either_family_with_a_port_or_without() {
+    fn parses_host_and_port() {
         for (text, host, port) in [
             ("node7", "node7", 1),
             ("node7:99", "node7", 99),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_listened_at_is_an_address() {
+    fn parses_listen_address() {
         for (text, socket) in [
             ("10.0.0.2", "10.0.0.2:1"),
             ("10.0.0.2:99", "10.0.0.2:99"),
@@ -193,13 +193,13 @@ mod tests {
     }
 
     #[test]
-    fn a_card_has_a_port_or_none() {
-        let card = |port| DevicePort {
+    fn parses_device_and_port() {
+        let nic = |port| DevicePort {
             device: "mlx5_0".to_owned(),
             port,
         };
-        assert_eq!("mlx5_0".parse(), Ok(card(None)));
-        assert_eq!("mlx5_0:2".parse(), Ok(card(Some(2))));
+        assert_eq!("mlx5_0".parse(), Ok(nic(None)));
+        assert_eq!("mlx5_0:2".parse(), Ok(nic(Some(2))));
         for text in ["", ":1", "mlx5_0:0", "mlx5_0:x", "mlx5_0:1:2"] {
             assert!(text.parse::<DevicePort>().is_err(), "{text}");
         }

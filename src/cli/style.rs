@@ -1,17 +1,17 @@
-//! The one owner of colour, width and the terminal.
+//! Colour and width of the output.
 
 use std::io::IsTerminal as _;
 
 use super::ColorWhen;
 use crate::render::Style;
 
-/// Width where nothing says how wide the terminal is.
+/// Width if the terminal does not report one.
 const WIDTH: usize = 100;
 
-/// Below this nothing is worth reading.
+/// Minimum width.
 const NARROWEST: usize = 40;
 
-/// COLUMNS where it is set, else what the terminal says.
+/// COLUMNS if set, else the width of the terminal.
 fn columns() -> Option<usize> {
     let set = std::env::var("COLUMNS")
         .ok()
@@ -23,12 +23,12 @@ fn columns() -> Option<usize> {
     .filter(|columns| *columns > 0)
 }
 
-/// How to print on standard output.
+/// Output style for standard output.
 pub fn style(when: ColorWhen) -> Style {
     let terminal = std::io::stdout().is_terminal();
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     Style {
-        // https://no-color.org: any value that is not empty.
+        // https://no-color.org: any non-empty value.
         color: match when {
             ColorWhen::Always => true,
             ColorWhen::Never => false,

@@ -30,7 +30,7 @@ pub fn run(
     }
     if options.live && !machine.can_be_tried() {
         bail!(
-            "--live tries the hardware of the machine gdr runs on: it cannot be had with --sysroot, and with --from only \
+            "--live tests the hardware of this machine: it does not work with --sysroot, and with --from only \
              where 'gdr snapshot --live' recorded what came of it"
         );
     }
@@ -42,7 +42,7 @@ pub fn run(
     let topology = topo::topology(&facts);
     let ctx = Ctx::new(&facts, &topology, &expectations);
     let judged = Judged::new(&ctx, |id| selection.has(id));
-    // Of a few checks alone nobody can say that a machine is ready.
+    // A few checks alone cannot show that a machine is ready.
     let profiles = expectations
         .profiles()
         .iter()
@@ -95,13 +95,13 @@ pub fn run(
     ))
 }
 
-/// Whether gdr repairs what it found to be wrong.
+/// True if gdr can repair the problem.
 fn has_fix(finding: &Finding) -> bool {
     let wrong = matches!(finding.outcome, Outcome::Fail | Outcome::Warn);
     wrong && finding.fix.as_ref().and_then(Remedy::id).is_some()
 }
 
-/// The command that repairs what was examined, without the ids of the fixes. A replay names that of its machine.
+/// The command that repairs the inspected machine, without ids of fixes. A replay names the command for its machine.
 fn fix_command(source: &str, machine: &Machine, profiles: &[String]) -> String {
     let mut command = match source == "live" || machine.is_imported() {
         true => "sudo gdr fix".to_owned(),
@@ -113,7 +113,7 @@ fn fix_command(source: &str, machine: &Machine, profiles: &[String]) -> String {
     command
 }
 
-/// The outcomes that count as failed.
+/// The outcomes that count as failures.
 fn failing(on: FailOn) -> &'static [Outcome] {
     match on {
         FailOn::Error => &[Outcome::Fail],
@@ -122,7 +122,7 @@ fn failing(on: FailOn) -> &'static [Outcome] {
     }
 }
 
-/// What the wanted checks read; `live`: also what only a trial of the hardware tells.
+/// The sources that the checks need; `live` adds tests of the hardware.
 pub fn want(live: bool, wanted: impl Fn(&str) -> bool) -> CollectOptions {
     let read: Vec<Source> = check::all()
         .filter(|check| wanted(check.id))
@@ -138,7 +138,7 @@ pub fn want(live: bool, wanted: impl Fn(&str) -> bool) -> CollectOptions {
             p2p: has(Source::NvmlPeers),
             p2p_only: None,
             details: has(Source::Nvml),
-            // Links are between two GPUs.
+            // NVLinks need two GPUs.
             from_gpus: if nvml { 0 } else { 2 },
         },
         system: true,

@@ -1,4 +1,4 @@
-//! Files that describe a machine: read whole, within limits, compressed or not.
+//! Reads and writes files that describe a machine: whole, within limits, compressed or not.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -12,17 +12,17 @@ use crate::input::{self, json_error, zstd_error};
 use crate::model::{SNAPSHOT_SCHEMA, Snapshot};
 use crate::output;
 
-/// The largest document: the hexadecimal dump of five thousand functions.
-const MOST: u64 = 64 << 20;
+/// Maximum size of a document: the hexadecimal dump of 5000 functions.
+const MAX_BYTES: u64 = 64 << 20;
 
-/// The largest snapshot: a machine of 8192 functions takes half of it. What a hostile one of this size holds still fits
-/// into 256 MiB.
-const MOST_SNAPSHOT: usize = 8 << 20;
+/// Maximum size of a snapshot: one of 8192 functions takes half of it. A hostile one of this size still fits into 256
+/// MiB of memory.
+const MAX_SNAPSHOT_BYTES: usize = 8 << 20;
 
-/// How a frame of Zstandard begins (RFC 8878, 3.1.1).
+/// Magic number of a Zstandard frame (RFC 8878, 3.1.1).
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// The content of a file, or of standard input for '-', uncompressed.
+/// Reads a file, or standard input for '-', and decompresses it.
 pub fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
     let bytes = match file == Path::new("-") {
         true => limited(io::stdin().lock()),
@@ -39,18 +39,15 @@ pub fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
     })
 }
 
-/// Reads step by step: a buffer that doubles could be twice as large as what is in it.
+/// Reads in steps: a buffer that doubles could be twice as large as its content.
 fn limited(mut reader: impl Read) -> anyhow::Result<Vec<u8>> {
     const STEP: u64 = 4 << 20;
     let mut bytes = Vec::new();
     loop {
         bytes.reserve_exact(STEP as usize);
         let count = reader.by_ref().take(STEP).read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > MOST {
-            bail!(
-                "it is larger than {} MiB, which no machine's description is",
-                MOST >> 20
-            );
+        if bytes.len() as u64 > MAX_BYTES {
+            bail!("the file is larger than {} MiB", MAX_BYTES >> 20);
         }
         if count == 0 {
             return Ok(bytes);
@@ -58,25 +55,25 @@ fn limited(mut reader: impl Read) -> anyhow::Result<Vec<u8>> {
     }
 }
 
-/// The text of a snapshot, where it can be read again.
+/// Serializes a snapshot; fails if gdr could not read it again.
 pub fn text(snapshot: &Snapshot) -> anyhow::Result<Vec<u8>> {
     let mut text = Limited(Vec::new());
     match output::write_compact(&mut text, snapshot) {
         Ok(()) => Ok(text.0),
         Err(error) if error.kind() == io::ErrorKind::FileTooLarge => bail!(
-            "this machine's snapshot would have more than {} MiB, which is all that gdr reads",
-            MOST_SNAPSHOT >> 20
+            "the snapshot of this machine would exceed {} MiB, the most that gdr reads",
+            MAX_SNAPSHOT_BYTES >> 20
         ),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Holds no more than a snapshot may have.
+/// A buffer limited to the maximum size of a snapshot.
 struct Limited(Vec<u8>);
 
 impl Write for Limited {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.0.len() + bytes.len() > MOST_SNAPSHOT {
+        if self.0.len() + bytes.len() > MAX_SNAPSHOT_BYTES {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         self.0.extend_from_slice(bytes);
@@ -92,7 +89,7 @@ pub fn compress(bytes: &[u8]) -> Vec<u8> {
     compress_to_vec(bytes, CompressionLevel::Fastest)
 }
 
-/// The snapshot in a document; none where the document is something else than a JSON object.
+/// Parses a snapshot; none if the document is not a JSON object.
 pub fn snapshot(bytes: &[u8]) -> anyhow::Result<Option<Snapshot>> {
     #[derive(Deserialize)]
     struct Head {
@@ -101,42 +98,37 @@ pub fn snapshot(bytes: &[u8]) -> anyhow::Result<Option<Snapshot>> {
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         return Ok(None);
     }
-    if bytes.len() > MOST_SNAPSHOT {
+    if bytes.len() > MAX_SNAPSHOT_BYTES {
         bail!(
-            "it is JSON of more than {} MiB, which no snapshot is",
-            MOST_SNAPSHOT >> 20
+            "the JSON is larger than {} MiB, the maximum of a snapshot",
+            MAX_SNAPSHOT_BYTES >> 20
         );
     }
-    let head: Head = serde_json::from_slice(bytes).map_err(|error| {
-        anyhow!(
-            "it begins as JSON and cannot be read: {}",
-            json_error(&error)
-        )
-    })?;
+    let head: Head = serde_json::from_slice(bytes)
+        .map_err(|error| anyhow!("cannot parse JSON: {}", json_error(&error)))?;
     match head.schema.as_deref() {
-        Some(SNAPSHOT_SCHEMA) => Ok(Some(serde_json::from_slice(bytes).map_err(|error| {
-            anyhow!(
-                "it says {SNAPSHOT_SCHEMA} and is none: {}",
-                json_error(&error)
-            )
-        })?)),
+        Some(SNAPSHOT_SCHEMA) => {
+            Ok(Some(serde_json::from_slice(bytes).map_err(|error| {
+                anyhow!("invalid {SNAPSHOT_SCHEMA}: {}", json_error(&error))
+            })?))
+        }
         Some(other) if other.starts_with("gdr.snapshot/") => {
-            let other = other
+            let version = other
                 .strip_prefix("gdr.snapshot/")
                 .and_then(|version| version.parse::<u32>().ok());
-            let other = other.map_or_else(
+            let other = version.map_or_else(
                 || "another".to_owned(),
                 |version| format!("gdr.snapshot/{version}"),
             );
             bail!(
-                "its schema is {other}; this gdr reads {SNAPSHOT_SCHEMA}: use the gdr that took it, or a newer one"
+                "the schema is {other}, but this gdr reads {SNAPSHOT_SCHEMA}: use the gdr that took it, or a newer one"
             )
         }
         Some(_) => bail!(
-            "its schema is not {SNAPSHOT_SCHEMA}; take a snapshot with 'gdr snapshot -o FILE'"
+            "the schema is not {SNAPSHOT_SCHEMA}; take a snapshot with 'gdr snapshot -o FILE'"
         ),
         None => {
-            bail!("it is JSON that names no schema; take a snapshot with 'gdr snapshot -o FILE'")
+            bail!("the JSON has no schema; take a snapshot with 'gdr snapshot -o FILE'")
         }
     }
 }

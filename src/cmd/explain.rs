@@ -22,13 +22,13 @@ use crate::profile::Expectations;
 use crate::render;
 use crate::topo;
 
-/// Exit status: no known symptom in the text.
-const NOTHING_MATCHED: u8 = 1;
+/// Exit status: no known symptom was found.
+const NO_MATCH: u8 = 1;
 
-/// Number of matches whose checks run.
-const FOLLOWED: usize = 8;
+/// Number of matches whose checks are run; later ones are less likely.
+const MAX_MATCHES: usize = 8;
 
-/// What to explain.
+/// The input of the command.
 enum Request {
     Check(&'static Check),
     Text(String),
@@ -43,11 +43,11 @@ pub fn run(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
-    let asked = asked(&options.what)?;
-    // A profile that does not exist is reported before a long text is read.
+    let request = parse(&options.what)?;
+    // Report a missing profile before reading a long text.
     let expectations = expectations(&options.profile)?;
     let mut report = ExplainReport {
-        asked: name(&asked),
+        asked: name(&request),
         matches: Vec::new(),
         checks: Vec::new(),
         host: None,
@@ -55,13 +55,13 @@ pub fn run(
         findings: Vec::new(),
         read: None,
     };
-    let code = match &asked {
+    let code = match &request {
         Request::Check(check) => {
             report.checks = vec![explained(check)];
             0
         }
         text => {
-            let (reading, cut) = reading(text, global)?;
+            let (reading, cut) = read(text, global)?;
             report.read = Some(ReadText {
                 lines: reading.lines,
                 bytes: reading.bytes,
@@ -79,10 +79,10 @@ pub fn run(
                 );
             }
             if !options.no_run && !report.matches.is_empty() {
-                look(global, &expectations, &mut report, err)?;
+                inspect(global, &expectations, &mut report, err)?;
             }
             match report.matches.is_empty() {
-                true => NOTHING_MATCHED,
+                true => NO_MATCH,
                 false => 0,
             }
         }
@@ -95,8 +95,8 @@ pub fn run(
     Ok(code)
 }
 
-/// Standard input, a file, a check, or a text.
-fn asked(what: &OsString) -> anyhow::Result<Request> {
+/// Detects the kind of input: standard input, a file, a check, or a message.
+fn parse(what: &OsString) -> anyhow::Result<Request> {
     let word = what.to_string_lossy();
     if what == "-" {
         return Ok(Request::Input);
@@ -118,23 +118,23 @@ fn asked(what: &OsString) -> anyhow::Result<Request> {
     }
     if looks_like_a_path(&word) {
         bail!(
-            "the file '{word}' does not exist. To explain a message, put the whole line in quotes, or pipe it: \
+            "the file '{word}' does not exist. To explain a message, put the whole line in quotes, or use a pipe: \
              ... | gdr explain -"
         );
     }
     Ok(Request::Text(word.into_owned()))
 }
 
-/// `family.name`, of a family that there is.
+/// `family.name` with a known family.
 fn looks_like_an_id(word: &str) -> bool {
     word.split_once('.').is_some_and(|(family, name)| {
         let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-        let there = check::all().any(|check| check.id.split('.').next() == Some(family));
-        there && !name.is_empty() && name.bytes().all(plain)
+        let is_family = check::all().any(|check| check.id.split('.').next() == Some(family));
+        is_family && !name.is_empty() && name.bytes().all(plain)
     })
 }
 
-/// A single word with a slash or with the extension of a log.
+/// A single word with a slash or with a log file extension.
 fn looks_like_a_path(word: &str) -> bool {
     const EXTENSIONS: [&str; 8] = ["log", "txt", "out", "err", "json", "gz", "xz", "zst"];
     let extension = Path::new(word)
@@ -144,8 +144,8 @@ fn looks_like_a_path(word: &str) -> bool {
     !word.contains(char::is_whitespace) && (word.contains('/') || is_file)
 }
 
-fn name(asked: &Request) -> String {
-    match asked {
+fn name(request: &Request) -> String {
+    match request {
         Request::Check(_) => "check".to_owned(),
         Request::Text(_) => "text".to_owned(),
         Request::File(file) => format!("file {}", file.to_string_lossy()),
@@ -169,41 +169,41 @@ fn explained(check: &Check) -> ExplainedCheck {
     }
 }
 
-/// The symptoms in a text, and whether the text is longer than the limit.
-fn reading(asked: &Request, global: &Global) -> anyhow::Result<(Reading, bool)> {
+/// Searches the input for symptoms. True if it has more bytes than were read.
+fn read(request: &Request, global: &Global) -> anyhow::Result<(Reading, bool)> {
     let matcher = Matcher::new(explain::shipped()?)?;
-    let read = |text: &mut dyn Read| -> io::Result<(Reading, bool)> {
+    let search = |text: &mut dyn Read| -> io::Result<(Reading, bool)> {
         let reading = matcher.read(text.take(MOST_BYTES))?;
         let more = reading.bytes == MOST_BYTES && text.read(&mut [0])? > 0;
         Ok((reading, more))
     };
-    match asked {
+    match request {
         Request::Check(_) => Ok(Default::default()),
-        Request::Text(text) => Ok(read(&mut text.as_bytes())?),
+        Request::Text(text) => Ok(search(&mut text.as_bytes())?),
         Request::File(file) => {
             let name = file.to_string_lossy();
-            let mut opened = input::open(Path::new(file))
-                .with_context(|| format!("'{name}' cannot be opened"))?;
-            read(&mut opened).with_context(|| format!("'{name}' cannot be read"))
+            let mut opened =
+                input::open(Path::new(file)).with_context(|| format!("cannot open '{name}'"))?;
+            search(&mut opened).with_context(|| format!("cannot read '{name}'"))
         }
         Request::Input => {
             if global.from.as_deref() == Some(Path::new("-")) {
-                bail!("standard input can be the text or the machine (--from -), not both");
+                bail!("standard input cannot be both the text and the machine (--from -)");
             }
-            read(&mut io::stdin().lock()).context("standard input cannot be read")
+            search(&mut io::stdin().lock()).context("cannot read standard input")
         }
     }
 }
 
-/// Runs the checks that the matches lead to, with the profiles' expectations, and orders the matches by the result.
-fn look(
+/// Runs the checks of the matches on the machine, with the severities of the profiles.
+fn inspect(
     global: &Global,
     expectations: &Expectations,
     report: &mut ExplainReport,
     err: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let machine = Machine::of(global, err)?;
-    let ids = followed(&report.matches);
+    let ids = checks_of(&report.matches);
     let wanted = |id: &str| ids.iter().any(|wanted| wanted == id);
     let facts = machine.facts(doctor::want(false, wanted));
     super::notes(global, machine.is_imported(), &facts, err);
@@ -241,12 +241,12 @@ fn standing(found: &SymptomMatch, findings: &[Finding]) -> Standing {
     }
 }
 
-/// The checks that the matches lead to, in their order.
-fn followed(matches: &[SymptomMatch]) -> Vec<String> {
+/// The checks of the matches, in their order.
+fn checks_of(matches: &[SymptomMatch]) -> Vec<String> {
     let mut ids: Vec<String> = Vec::new();
     for id in matches
         .iter()
-        .take(FOLLOWED)
+        .take(MAX_MATCHES)
         .flat_map(|found| &found.checks)
     {
         if !ids.contains(id) {

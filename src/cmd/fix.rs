@@ -1,4 +1,4 @@
-//! `gdr fix` and `gdr fix-acs`: findings become a plan, which is shown, asked about, made and checked.
+//! `gdr fix` and `gdr fix-acs`: show a plan for the findings, ask, apply it and verify it.
 
 use std::io::Write;
 
@@ -53,7 +53,7 @@ pub fn run(
             ..Options::default()
         },
         how: &options.how,
-        again: again(
+        rerun: rerun(
             "gdr fix",
             &[options.ids.clone(), profiles(options)].concat(),
             global,
@@ -62,7 +62,7 @@ pub fn run(
     repair(machine, global, &request, out, err)
 }
 
-/// The profiles, as they were typed.
+/// The profile options as typed, and --force.
 fn profiles(options: &FixOptions) -> Vec<String> {
     let usual = options.profile == [crate::profile::DEFAULT];
     let typed = options.profile.iter().filter(|_| !usual);
@@ -93,12 +93,12 @@ pub fn run_acs(
         PersistHow::Cmdline => Persist::CommandLine,
     });
     let chosen = chosen(options);
-    let (again_at_boot, unsafe_program) = match persist {
+    let (boot_command, unsafe_program) = match persist {
         Some(Persist::Unit) => at_boot(&chosen, global.from.is_some())?,
         _ => (Vec::new(), None),
     };
-    let mut again_by_hand = chosen;
-    again_by_hand.extend(options.persist.map(|how| match how {
+    let mut words = chosen;
+    words.extend(options.persist.map(|how| match how {
         PersistHow::Unit => "--persist=unit".to_owned(),
         PersistHow::Cmdline => "--persist=cmdline".to_owned(),
     }));
@@ -109,25 +109,25 @@ pub fn run_acs(
             force: options.how.force,
             ports,
             persist,
-            rerun: again_at_boot,
+            rerun: boot_command,
             unsafe_program,
         },
         how: &options.how,
-        again: again("gdr fix-acs", &again_by_hand, global),
+        rerun: rerun("gdr fix-acs", &words, global),
     };
     repair(machine, global, &request, out, err)
 }
 
-/// The command that a unit runs, and why it is not safe to run where it is not.
+/// The command of the unit, and why the program is unsafe to run as root, if it is.
 fn at_boot(chosen: &[String], recorded: bool) -> anyhow::Result<(Vec<String>, Option<String>)> {
-    let program = std::env::current_exe().context("where gdr's own binary is")?;
+    let program = std::env::current_exe().context("cannot find the binary of gdr")?;
     if !program.is_file() {
         bail!(
-            "gdr's own binary is no longer at {}, where a unit could run it: start gdr from where it is to stay",
+            "the binary of gdr is no longer at {}, where the unit would run it: install gdr permanently and start it from there",
             program.display()
         );
     }
-    // A recorded machine's unit will name the gdr that is there.
+    // The unit of a recorded machine names the gdr that will be there.
     let why = if recorded {
         None
     } else {
@@ -135,12 +135,12 @@ fn at_boot(chosen: &[String], recorded: bool) -> anyhow::Result<(Vec<String>, Op
     };
     let program = program
         .to_str()
-        .context("the path of gdr's own binary is not UTF-8")?;
+        .context("the path of the gdr binary is not UTF-8")?;
     let command = [program, "fix-acs", "--yes"].map(str::to_owned).into_iter();
     Ok((command.chain(chosen.iter().cloned()).collect(), why))
 }
 
-/// What says which ports, as it was typed.
+/// The options that choose the ports, as typed.
 fn chosen(options: &FixAcs) -> Vec<String> {
     let mut words = Vec::new();
     if let Some(pair) = &options.pair {
@@ -157,18 +157,18 @@ fn chosen(options: &FixAcs) -> Vec<String> {
     words
 }
 
-/// What is to be repaired, and how.
+/// The requested repair.
 struct Request<'a> {
-    /// The fixes; none for those of all failed findings.
+    /// Ids of the fixes; empty for those of all failed findings.
     ids: Vec<String>,
     expectations: Expectations,
     options: Options,
     how: &'a RepairOptions,
-    /// The command that makes it.
-    again: String,
+    /// The command that makes the repair.
+    rerun: String,
 }
 
-fn again(command: &str, ids: &[String], global: &Global) -> String {
+fn rerun(command: &str, ids: &[String], global: &Global) -> String {
     let root = global
         .sysroot
         .as_ref()
@@ -188,7 +188,7 @@ fn repair(
 ) -> anyhow::Result<u8> {
     let Machine::World(world) = machine else {
         bail!(
-            "the output of another program does not describe the machine completely enough to repair it: take a snapshot with 'gdr snapshot'"
+            "a dump of another program is not complete enough for a repair: take a snapshot with 'gdr snapshot'"
         );
     };
     let facts = facts(machine, request);
@@ -202,16 +202,16 @@ fn repair(
         super::print(out, &shown(&plan, request.how.format, style)?)?;
         return Ok(u8::from(refused(&plan)));
     }
-    // What only root may read is unknown to others: what they see as whole may not be.
-    let is_nobody = machine.is_live() && facts.process.uid.known().is_some_and(|uid| *uid != 0);
-    let rooted = format!(
-        "root is needed to read all of this machine and to change it. Run: sudo {}{}",
-        request.again,
+    // Without root, facts are missing: a plan that looks empty may not be.
+    let lacks_root = machine.is_live() && facts.process.uid.known().is_some_and(|uid| *uid != 0);
+    let root_message = format!(
+        "root is required to read and change this machine. Run: sudo {}{}",
+        request.rerun,
         if request.how.yes { " --yes" } else { "" }
     );
-    if is_nobody && plan.is_empty() {
+    if lacks_root && plan.is_empty() {
         super::print(out, &shown(&plan, request.how.format, style)?)?;
-        super::remark(err, &rooted);
+        super::remark(err, &root_message);
         return Ok(UNDONE);
     }
     if plan.repairs.is_empty() {
@@ -229,11 +229,11 @@ fn repair(
     }
     let Some(executor) = executor(global, machine, request.how.tools.as_deref())? else {
         bail!(
-            "a recorded machine cannot be repaired: --dry-run shows the plan, --format script makes a script of it"
+            "a recorded machine cannot be repaired: --dry-run shows the plan, --format script writes it as a script"
         );
     };
-    if is_nobody {
-        super::remark(err, &rooted);
+    if lacks_root {
+        super::remark(err, &root_message);
         return Ok(UNDONE);
     }
     if !request.how.yes && !agreed("Make these changes? [y/N] ", err)? {
@@ -257,7 +257,7 @@ fn repair(
     Ok(u8::from(refused(&plan)))
 }
 
-/// Makes the changes. `None` if the first step failed, so that nothing was changed.
+/// Applies the plan. `None` if the first step failed, so that nothing was changed.
 fn apply(
     executor: &Executor,
     world: &World,
@@ -280,14 +280,14 @@ fn apply(
     }
 }
 
-/// What the machine says, on the platform that the user says it is.
+/// The facts of the machine, with the platform of --platform.
 fn facts(machine: &Machine, request: &Request<'_>) -> Facts {
     let mut facts = machine.facts(want(request));
     facts.platform.asserted = request.how.platform.map(Platform::kind);
     facts
 }
 
-/// A repair that met a surprise half way: it can be taken back at once.
+/// Offers to undo a repair that stopped at a step.
 fn stopped(
     executor: &Executor,
     world: &World,
@@ -296,7 +296,7 @@ fn stopped(
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
     let number = journal.number;
-    if !request.how.yes && agreed("Undo what was changed? [y/N] ", err)? {
+    if !request.how.yes && agreed("Undo the changes? [y/N] ", err)? {
         let how = UndoOptions {
             number: Some(number),
             boot: boot_id(world),
@@ -306,21 +306,21 @@ fn stopped(
         super::remark(
             err,
             if undone.whole {
-                "all of it is undone"
+                "all changes are undone"
             } else {
-                "not all of it could be undone"
+                "some changes could not be undone"
             },
         );
     } else {
         super::remark(
             err,
-            &format!("what was changed stands: 'gdr undo {number}' undoes it"),
+            &format!("the changes stay: 'gdr undo {number}' undoes them"),
         );
     }
     Ok(1)
 }
 
-/// What the machine says of itself once a repair is made.
+/// The report after a repair.
 fn outcome(
     journal: &Journal,
     plan: &Plan,
@@ -341,7 +341,7 @@ fn outcome(
     );
     if printed > 0 {
         text.push_str(&format!(
-            " {printed} more are yours to run, as printed above."
+            " {printed} more to run yourself, as printed above."
         ));
     }
     text.push_str(&format!(" 'gdr undo {}' undoes it.\n", journal.number));
@@ -359,9 +359,9 @@ fn outcome(
                 .filter(|f| f.id == check)
                 .find(|f| matches!(f.outcome, Outcome::Fail | Outcome::Warn));
             match (worst, repair.afterwards.is_empty()) {
-                (None, _) => text.push_str(&format!("  {check}: it holds now.\n")),
+                (None, _) => text.push_str(&format!("  {check}: fixed.\n")),
                 (Some(_), false) => text.push_str(&format!(
-                    "  {check}: it will hold once the rest is done: see 'then' above.\n"
+                    "  {check}: fixed after the remaining actions: see 'then' above.\n"
                 )),
                 (Some(finding), true) => {
                     text.push_str(&format!("  {check}: still {}\n", finding.message))
@@ -381,16 +381,16 @@ fn plan(world: &World, facts: &Facts, request: &Request<'_>) -> Plan {
             .iter()
             .filter(|fix| wanted(fix, findings, &request.ids))
             .collect();
-        let of = |fix: &Fix| -> Vec<&Finding> {
+        let findings_of = |fix: &Fix| -> Vec<&Finding> {
             findings
                 .iter()
-                .filter(|finding| asks_for(finding, fix.id))
+                .filter(|finding| requests(finding, fix.id))
                 .collect()
         };
-        let asked: Vec<Vec<&Finding>> = fixes.iter().map(|fix| of(fix)).collect();
+        let requested: Vec<Vec<&Finding>> = fixes.iter().map(|fix| findings_of(fix)).collect();
         let needs: Vec<(&Fix, FixRequest<'_>)> = fixes
             .iter()
-            .zip(&asked)
+            .zip(&requested)
             .map(|(fix, findings)| {
                 let fix_request = FixRequest {
                     ctx,
@@ -404,23 +404,23 @@ fn plan(world: &World, facts: &Facts, request: &Request<'_>) -> Plan {
     })
 }
 
-/// Plans every repair that a finding of any shipped profile asks for, and forgets it: a world under a recorder then holds what
-/// the plan of a recorded machine needs.
+/// Plans every repair that a finding of a shipped profile requests, and discards the plan: a recording world then
+/// contains what such a plan needs.
 pub fn rehearse(world: &World, facts: &Facts) -> anyhow::Result<()> {
     let expectations = expectations(&["all".to_owned()])?;
     examine(facts, &expectations, |ctx, findings| {
         let options = Options::default();
         for fix in fix::FIXES {
-            let asked: Vec<&Finding> = findings
+            let requested: Vec<&Finding> = findings
                 .iter()
-                .filter(|finding| asks_for(finding, fix.id))
+                .filter(|finding| requests(finding, fix.id))
                 .collect();
-            if asked.is_empty() {
+            if requested.is_empty() {
                 continue;
             }
             let fix_request = FixRequest {
                 ctx,
-                findings: &asked,
+                findings: &requested,
                 options: &options,
             };
             fix::plan(ctx, &[(fix, fix_request)], world.files.as_ref());
@@ -433,12 +433,12 @@ fn wanted(fix: &Fix, findings: &[Finding], ids: &[String]) -> bool {
     match ids.is_empty() {
         true => findings
             .iter()
-            .any(|finding| finding.outcome == Outcome::Fail && asks_for(finding, fix.id)),
+            .any(|finding| finding.outcome == Outcome::Fail && requests(finding, fix.id)),
         false => ids.iter().any(|id| id == fix.id),
     }
 }
 
-fn asks_for(finding: &Finding, fix: &str) -> bool {
+fn requests(finding: &Finding, fix: &str) -> bool {
     let bad = matches!(
         finding.outcome,
         Outcome::Fail | Outcome::Warn | Outcome::Info
@@ -449,7 +449,7 @@ fn asks_for(finding: &Finding, fix: &str) -> bool {
         .is_some_and(|remedy| remedy.id() == Some(fix))
 }
 
-/// Judges the facts, and hands on what the checks saw.
+/// Runs the checks and passes on their findings.
 fn examine<T>(
     facts: &Facts,
     expectations: &Expectations,
@@ -473,11 +473,11 @@ fn refused(plan: &Plan) -> bool {
     plan.repairs.iter().any(|repair| repair.refused.is_some())
 }
 
-/// What the checks want to know; what only a library tells in seconds is asked too, since a verdict may rest on it.
+/// Everything that the checks need, including slow library calls.
 fn want(request: &Request<'_>) -> CollectOptions {
     let everything = super::doctor::want(false, |_| true);
     match request.ids == ["acs"] {
-        // Which ports matter is told by the devices and the NVLinks between them; the rest takes its time.
+        // The ports depend on devices and NVLinks only; the rest is slow.
         true => CollectOptions {
             cuda: false,
             verbs: None,

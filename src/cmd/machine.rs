@@ -1,4 +1,4 @@
-//! The machine a command is about: a world that is read, or the facts of a dump.
+//! The machine that a command inspects: a world, or facts from a dump.
 
 use std::io::Write;
 use std::path::Path;
@@ -15,18 +15,18 @@ use crate::model::{Fact, Facts, Side};
 use crate::world::World;
 
 pub enum Machine {
-    /// Live, laid out in a directory, or in a snapshot.
+    /// Live, a sysroot, or a snapshot.
     World(World),
-    /// What a text dump told of it.
+    /// Facts from a text dump.
     Imported {
         facts: Box<Facts>,
-        /// The machine gdr runs on, whose pci.ids names the devices.
+        /// The local machine, whose pci.ids names the devices.
         here: World,
     },
 }
 
 impl Machine {
-    /// The machine that the options name.
+    /// The machine that the global options select.
     pub fn of(global: &Global, err: &mut dyn Write) -> anyhow::Result<Self> {
         if let Some(file) = &global.from {
             let (machine, side) =
@@ -41,14 +41,14 @@ impl Machine {
                     |path: &str| matches!(world.files.exists(Path::new(path)), Ok(false));
                 if is_missing("/sys") && is_missing("/proc") {
                     bail!(
-                        "--sysroot {}: this is not the root of a machine: it has neither sys/ nor proc/",
+                        "--sysroot {}: not the root of a machine: it has neither sys/ nor proc/",
                         root.display()
                     );
                 }
                 world
             }
             None => World::live(Duration::from_secs(global.library_timeout))
-                .context("this machine cannot be read")?,
+                .context("cannot read this machine")?,
         };
         Ok(Self::World(world))
     }
@@ -66,17 +66,17 @@ impl Machine {
         }
     }
 
-    /// Whether this is the machine gdr runs on.
+    /// True for the local machine.
     pub fn is_live(&self) -> bool {
         matches!(self, Self::World(world) if world.is_live())
     }
 
-    /// Whether it is what another program printed.
+    /// True for a dump of another program.
     pub fn is_imported(&self) -> bool {
         matches!(self, Self::Imported { .. })
     }
 
-    /// Whether its hardware can be tried, or was when it was recorded.
+    /// True if hardware tests are possible or were recorded.
     pub fn can_be_tried(&self) -> bool {
         matches!(self, Self::World(world) if world.libraries.can_try())
     }
@@ -87,7 +87,7 @@ impl Machine {
         Names::new(world.files.as_ref())
     }
 
-    /// A machine from a file, a snapshot or a dump of another program, and what the file says of itself.
+    /// Reads a snapshot or a dump of another program, and its description.
     pub fn read(file: &Path) -> anyhow::Result<(Self, Side)> {
         let bytes = document::read(file)?;
         let mut side = Side {
@@ -101,10 +101,10 @@ impl Machine {
         }
         let here = World::live(Duration::ZERO)?;
         let names = Names::new(here.files.as_ref());
-        let names = names
+        let list = names
             .list()
-            .ok_or_else(|| anyhow!("the list of parts cannot be read"))?;
-        let mut facts = import::facts(&bytes, names)?;
+            .ok_or_else(|| anyhow!("cannot read the list of device names"))?;
+        let mut facts = import::facts(&bytes, list)?;
         side.host = facts.host.name.clone();
         facts.host.source = side.source.clone();
         let facts = Box::new(facts);
@@ -112,11 +112,11 @@ impl Machine {
     }
 }
 
-/// Where the answers come from: they look like those of the machine itself.
+/// The source of the facts: a recorded machine looks like a live one otherwise.
 fn provenance(side: &Side) -> String {
-    let host = side.host.as_deref().unwrap_or("a machine without a name");
+    let host = side.host.as_deref().unwrap_or("an unnamed machine");
     match &side.taken {
         Some(taken) => format!("{}: {host}, recorded {taken}", side.source),
-        None => format!("{}: {host}, as another program printed it", side.source),
+        None => format!("{}: {host}, from a dump of another program", side.source),
     }
 }

@@ -2,13 +2,13 @@
 
 mod doctor;
 mod document;
+mod expected;
 mod explain;
 mod fix;
 mod machine;
 mod names;
 mod probe;
 mod profiles;
-mod promised;
 mod repair;
 mod snapshot;
 mod topo;

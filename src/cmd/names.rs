@@ -1,4 +1,4 @@
-//! Names of PCI devices, read when the first is asked for.
+//! Names of PCI devices, read on first use.
 
 use std::cell::OnceCell;
 use std::path::Path;
@@ -7,14 +7,14 @@ use crate::model::Ids;
 use crate::pci::PciNames;
 use crate::world::Files;
 
-/// Where distributions keep pci.ids.
+/// Locations of pci.ids in distributions.
 pub const FILES: [&str; 3] = [
     "/usr/share/misc/pci.ids",
     "/usr/share/hwdata/pci.ids",
     "/usr/share/pci.ids",
 ];
 
-/// Parts newer than those lists.
+/// Devices newer than those lists.
 const DEVICES: &str = include_str!("../../profiles/devices.toml");
 
 /// Names by vendor and device id.
@@ -24,7 +24,7 @@ pub struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    /// Of the pci.ids among these files, else the built-in ones.
+    /// Uses the first pci.ids in these files, else the built-in list.
     pub fn new(files: &'a dyn Files) -> Self {
         Self {
             files,
@@ -32,7 +32,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// What a device is called; its ids where nobody knows.
+    /// Name of a device; its ids if unknown.
     pub fn of(&self, ids: &Ids) -> String {
         self.list()
             .and_then(|names| names.device_name(ids.vendor, ids.device?))
@@ -44,7 +44,7 @@ impl<'a> Names<'a> {
             let system = FILES
                 .iter()
                 .find_map(|file| self.files.read(Path::new(file)).ok());
-            // The overlay is ours and tested: without it there are names still.
+            // The overlay is tested; without it, names are still available.
             PciNames::new(system.as_deref(), DEVICES).ok()
         };
         self.names.get_or_init(read).as_ref()

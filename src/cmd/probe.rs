@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anyhow::bail;
 
+use super::expected::expected_machine;
 use super::machine::Machine;
 use super::profiles::expectations;
-use super::promised::promised;
 use crate::cli::{
     self, AsyncHca, AsyncProbe, CopyBackend, CopyProbe, Global, NumaChoice, Probe, ProbeFormat,
     ProbeWhat, RdmaMemory, RdmaMemoryPath, RdmaProbe, Rendezvous, style,
@@ -66,7 +66,7 @@ pub fn run(
             ProbeWhat::Host(_) => "mpi",
             ProbeWhat::P2p(_) => "p2p",
             ProbeWhat::Rdma(_) => "rdma",
-            // It has no share of its own: nothing promises these times.
+            // Async has no threshold of its own: no bandwidth limits these times.
             ProbeWhat::Async(_) => "gdrcopy",
         },
     };
@@ -94,13 +94,13 @@ pub fn run(
     }
 }
 
-/// What all probes have in common.
+/// Common settings of all probes.
 struct Session<'a> {
     machine: &'a Machine,
     want: CollectOptions,
     global: &'a Global,
     scope: &'a cli::Scope,
-    /// The profile that says what is slow where none is named.
+    /// The profile with the default thresholds.
     profile: &'static str,
 }
 
@@ -130,7 +130,7 @@ impl Session<'_> {
         })
     }
 
-    /// Measures, or tells what would be expected of a machine that is not here, and prints.
+    /// Measures the local machine, or shows expected values for a recorded one, and prints the report.
     fn run<P: supervise::Probe>(
         &self,
         probe: &P,
@@ -139,35 +139,33 @@ impl Session<'_> {
     ) -> anyhow::Result<u8> {
         let facts = self.machine.facts(self.want);
         super::notes(self.global, self.machine.is_imported(), &facts, err);
-        let promised = promised(self.machine, &facts)?;
-        let drawn = matches!(self.scope.format, ProbeFormat::Curve | ProbeFormat::Svg);
+        let expected = expected_machine(self.machine, &facts)?;
+        let is_chart = matches!(self.scope.format, ProbeFormat::Curve | ProbeFormat::Svg);
         if !self.machine.is_live() {
             if self.scope.sim {
+                bail!("--sim runs on this machine: it does not work with --sysroot or --from");
+            }
+            if is_chart {
                 bail!(
-                    "--sim moves bytes on the machine gdr runs on: it cannot be had with --sysroot or --from"
+                    "nothing is measured with --sysroot or --from, so there is no curve: use --format table or json"
                 );
             }
-            if drawn {
-                bail!(
-                    "nothing is measured with --sysroot or --from, so there is no curve: take --format table or json"
-                );
-            }
-            let report = supervise::expected(probe, &promised)?;
+            let report = supervise::expected(probe, &expected)?;
             self.print(out, &report)?;
             return Ok(exit_code(&report));
         }
         let interrupts = Interrupts::catch()?;
-        let mut shown = Shown {
+        let mut watcher = TerminalWatcher {
             bar: Progress::new(),
             err,
         };
-        let report = supervise::measure(probe, &promised, &interrupts, &mut shown);
-        shown.bar.clear();
+        let report = supervise::measure(probe, &expected, &interrupts, &mut watcher);
+        watcher.bar.clear();
         let report = report?;
-        if drawn {
-            // A curve has no room for what failed, and nobody should have to miss it.
+        if is_chart {
+            // A curve does not show failures.
             for result in failures(&report) {
-                let reason = result.reason.as_deref().unwrap_or("no reason is known");
+                let reason = result.reason.as_deref().unwrap_or("unknown reason");
                 super::remark(
                     err,
                     &format!("{}: {}: {reason}", result.subject, result.name),
@@ -184,7 +182,7 @@ impl Session<'_> {
             ProbeFormat::Table => render::table(report, style),
             ProbeFormat::Curve => render::curve(report, style),
             ProbeFormat::Svg => render::svg(report),
-            // Of 256 GPUs it has 50 MB.
+            // 50 MB with 256 GPUs: write it directly.
             ProbeFormat::Json => {
                 return super::print_with(out, |out| {
                     output::write_pretty(out, &Document::new(PROBE_SCHEMA, report))
@@ -200,7 +198,7 @@ fn copy_options(scope: Scope, wanted: &CopyProbe) -> anyhow::Result<copy::Option
         let known = copy::kernels();
         if !known.contains(&kernel.as_str()) {
             bail!(
-                "there is no copy kernel '{kernel}'; this machine has: {}",
+                "unknown copy kernel '{kernel}'; this machine has: {}",
                 known.join(", ")
             );
         }
@@ -220,10 +218,10 @@ fn copy_options(scope: Scope, wanted: &CopyProbe) -> anyhow::Result<copy::Option
     })
 }
 
-fn named(named: &cli::DevicePort) -> rdma::Named {
+fn named(name: &cli::DevicePort) -> rdma::Named {
     rdma::Named {
-        device: named.device.clone(),
-        port: named.port,
+        device: name.device.clone(),
+        port: name.port,
     }
 }
 
@@ -234,11 +232,11 @@ fn async_options(scope: Scope, wanted: &AsyncProbe) -> anyhow::Result<asynchrono
         Some(AsyncHca::Proxy) => Some(asynchronous::Driver::Proxy),
     };
     if driver.is_none() && (wanted.device.is_some() || wanted.gid_index.is_some()) {
-        bail!("--device and --gid-index are about a NIC: say --hca mlx5 or --hca proxy");
+        bail!("--device and --gid-index need a NIC: add --hca mlx5 or --hca proxy");
     }
     Ok(asynchronous::Options {
         hca: match (wanted.hca, driver) {
-            // --sim simulates the HCA too.
+            // --sim also simulates the HCA.
             (None, _) if scope.sim => asynchronous::HcaOption::Sim,
             (None, _) => asynchronous::HcaOption::None,
             (Some(_), None) => asynchronous::HcaOption::Sim,
@@ -262,10 +260,10 @@ fn rdma_options(scope: Scope, wanted: &RdmaProbe, is_live: bool) -> anyhow::Resu
         Some(RdmaMemory::Gpu) => rdma::MemoryKind::Gpu,
     };
     if scope.sim && kind != rdma::MemoryKind::Gpu {
-        bail!("--sim is about the memory of a GPU: leave --memory out, or say gpu");
+        bail!("--sim needs GPU memory: omit --memory, or use --memory gpu");
     }
     if kind != rdma::MemoryKind::Gpu && wanted.memory_path.is_some() {
-        bail!("--memory-path is about GPU memory: leave --memory out, or say gpu");
+        bail!("--memory-path needs GPU memory: omit --memory, or use --memory gpu");
     }
     let options = rdma::Options {
         kind,
@@ -277,7 +275,7 @@ fn rdma_options(scope: Scope, wanted: &RdmaProbe, is_live: bool) -> anyhow::Resu
         devices: wanted.device.iter().map(named).collect(),
         remote: match is_live {
             true => remote(wanted)?,
-            // Nothing is measured, and no other machine is needed.
+            // Nothing is measured, so no other machine is needed.
             false => rdma::RemoteEnd::Here(None),
         },
         gid: wanted.gid_index,
@@ -290,19 +288,19 @@ fn rdma_options(scope: Scope, wanted: &RdmaProbe, is_live: bool) -> anyhow::Resu
         && (wanted.memory_path.is_some() || wanted.gid_index.is_some() || wanted.show_perftest)
     {
         bail!(
-            "--memory-path, --gid-index and --show-perftest are about a real NIC, and --sim simulates it: name one with --device"
+            "--memory-path, --gid-index and --show-perftest need a real NIC, but --sim simulates it: name one with --device"
         );
     }
     Ok(options)
 }
 
-/// Where the remote end is.
+/// Location of the remote end.
 fn remote(wanted: &RdmaProbe) -> anyhow::Result<rdma::RemoteEnd> {
     if let Some(peer) = &wanted.peer {
         let (host, port) = peer.host_and_port(DEFAULT_PORT);
         let Some(secret) = secret(wanted)? else {
             bail!(
-                "no secret for {host}: run the command that gdr probe rdma --listen printed there, or give the secret by \
+                "no secret for {host}: run the command that gdr probe rdma --listen printed there, or pass the secret in \
                  {SECRET_VARIABLE} or --secret-file FILE"
             );
         };
@@ -310,18 +308,18 @@ fn remote(wanted: &RdmaProbe) -> anyhow::Result<rdma::RemoteEnd> {
     }
     if let Some(address) = &wanted.listen {
         let secret = secret(wanted)?;
-        let everywhere = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), DEFAULT_PORT);
+        let any_address = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), DEFAULT_PORT);
         let address = match address {
             Some(address) => address.socket(DEFAULT_PORT),
             None if wanted.no_secret => default_listen(),
-            None => everywhere,
+            None => any_address,
         };
         if secret
             .as_ref()
             .is_some_and(|secret| is_exposed(address.ip(), secret))
         {
             bail!(
-                "--no-secret needs a loopback address, and {} is not one: leave --no-secret out, or use --listen 127.0.0.1",
+                "--no-secret needs a loopback address, and {} is not one: omit --no-secret, or use --listen 127.0.0.1",
                 address.ip()
             );
         }
@@ -330,12 +328,12 @@ fn remote(wanted: &RdmaProbe) -> anyhow::Result<rdma::RemoteEnd> {
     let launched = match &wanted.rendezvous {
         Some(Rendezvous::Launcher) => Some(None),
         Some(Rendezvous::File(file)) => Some(Some(file.clone())),
-        None if wanted.remote_device.is_none() && is_one_of_two() => Some(None),
+        None if wanted.remote_device.is_none() && has_launched_peer() => Some(None),
         None => None,
     };
     match launched {
         Some(_) if wanted.no_secret => {
-            bail!("the processes of a launcher need a secret: leave --no-secret out")
+            bail!("the processes of a launcher need a secret: omit --no-secret")
         }
         Some(file) => Ok(rdma::RemoteEnd::Launched(file, secret(wanted)?)),
         None if wanted.no_secret || wanted.secret_file.is_some() => {
@@ -349,7 +347,7 @@ fn remote(wanted: &RdmaProbe) -> anyhow::Result<rdma::RemoteEnd> {
     }
 }
 
-/// The secret that was given, also if it is no secret; none if nothing was given.
+/// The secret from the options or the environment, valid or not; none if there is none.
 fn secret(wanted: &RdmaProbe) -> anyhow::Result<Option<Secret>> {
     if wanted.no_secret {
         return Ok(Some(Secret::none()));
@@ -360,10 +358,10 @@ fn secret(wanted: &RdmaProbe) -> anyhow::Result<Option<Secret>> {
     }
 }
 
-/// Whether a launcher started this process and one more.
-fn is_one_of_two() -> bool {
+/// True if a launcher started at least two processes.
+fn has_launched_peer() -> bool {
     let place = from_environment(&|name| std::env::var(name).ok());
-    // What is wrong with the variables matters to who asks for the launcher.
+    // Invalid variables are an error only with --rendezvous.
     place.is_ok_and(|place| place.is_some_and(|place| place.size.is_some_and(|size| size > 1)))
 }
 
@@ -377,13 +375,13 @@ fn nodes(wanted: Option<NumaChoice>, depth: Depth) -> Nodes {
     }
 }
 
-/// What a person sees meanwhile.
-struct Shown<'e> {
+/// Shows progress and messages while a probe runs.
+struct TerminalWatcher<'e> {
     bar: Progress,
     err: &'e mut dyn Write,
 }
 
-impl Watcher for Shown<'_> {
+impl Watcher for TerminalWatcher<'_> {
     fn step(&mut self, subject: &str, step: &Step) {
         self.bar.show(subject, &step.what, step.done, step.total);
     }

@@ -1,4 +1,4 @@
-//! Profiles by name: shipped, of the machine, of the user, or from a file.
+//! Finds profiles: shipped, of the machine, of the user, or from a file.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::input;
 use crate::model::Shares;
 use crate::profile::{Expectations, Profile, ProfileError, SHIPPED};
 
-/// What these profiles expect together, with all that they include.
+/// Combines profiles with everything that they include.
 pub fn expectations(names: &[String]) -> anyhow::Result<Expectations> {
     let mut profiles = Vec::new();
     let mut seen = Vec::new();
@@ -33,7 +33,7 @@ fn add(name: &str, seen: &mut Vec<String>, profiles: &mut Vec<Profile>) -> anyho
         add(included, seen, profiles)
             .with_context(|| format!("profile {name} includes {included}"))?;
     }
-    // One that is only made of others asks for nothing itself.
+    // A profile that only includes others has no expectations of its own.
     let asks = !profile.checks.is_empty() || profile.probe != Shares::default();
     if profile.includes.is_empty() || asks {
         profiles.push(profile);
@@ -61,7 +61,7 @@ fn text(name: &str) -> anyhow::Result<String> {
             .map(|place| place.display().to_string())
             .collect();
         bail!(
-            "there is no profile '{name}'{}: it is neither one of {}, nor a file, nor {name}.toml in {}",
+            "unknown profile '{name}'{}: it is neither one of {}, nor a file, nor {name}.toml in {}",
             input::did_you_mean(name, shipped.iter().copied()),
             shipped.join(", "),
             places.join(" or ")
@@ -70,7 +70,7 @@ fn text(name: &str) -> anyhow::Result<String> {
     read(&file)
 }
 
-/// Where a user's profiles are, and then the machine's.
+/// Directories of profiles: of the user, then of the machine.
 fn directories() -> Vec<PathBuf> {
     let variable = |name: &str| {
         std::env::var_os(name)
@@ -86,16 +86,16 @@ fn directories() -> Vec<PathBuf> {
         .collect()
 }
 
-/// A profile is a page of text.
+/// Reads a profile file of at most 1 MiB.
 fn read(file: &Path) -> anyhow::Result<String> {
     const MOST: u64 = 1 << 20;
-    let unreadable = || format!("the profile {} cannot be read", file.display());
+    let unreadable = || format!("cannot read profile {}", file.display());
     let opened = input::open(file).with_context(unreadable)?;
     let mut text = String::new();
     std::io::Read::read_to_string(&mut std::io::Read::take(opened, MOST + 1), &mut text)
         .with_context(unreadable)?;
     if text.len() as u64 > MOST {
-        bail!("the profile {} is larger than 1 MiB", file.display());
+        bail!("profile {} is larger than 1 MiB", file.display());
     }
     Ok(text)
 }

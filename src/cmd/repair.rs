@@ -1,4 +1,4 @@
-//! What `gdr fix` and `gdr undo` share.
+//! Code shared by `gdr fix` and `gdr undo`.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::path::Path;
@@ -10,13 +10,13 @@ use super::machine::Machine;
 use crate::cli::Global;
 use crate::world::{Executor, World};
 
-/// How long a program of a repair may take: rebuilding an initramfs takes minutes.
+/// Timeout of a program that a repair runs: rebuilding an initramfs takes minutes.
 const TIMEOUT: Duration = Duration::from_secs(1800);
 
-/// Exit status: nothing was done, because a permission or the user's consent is missing.
+/// Exit status: nothing was changed, because root or the user's consent is missing.
 pub const UNDONE: u8 = 3;
 
-/// Changes the machine. `None` for a recorded machine.
+/// The executor that changes the machine. `None` for a recorded machine.
 pub fn executor(
     global: &Global,
     machine: &Machine,
@@ -29,12 +29,12 @@ pub fn executor(
     })
 }
 
-/// Asks at the terminal; without a terminal the answer is no.
+/// Asks on the terminal; without a terminal the answer is no.
 pub fn agreed(question: &str, err: &mut dyn Write) -> anyhow::Result<bool> {
     if !io::stdin().is_terminal() {
         super::remark(
             err,
-            "there is no terminal to ask at: --yes makes the changes without asking",
+            "no terminal to ask on: use --yes to make the changes without confirmation",
         );
         return Ok(false);
     }
@@ -50,7 +50,7 @@ pub fn confirmed(question: &str, err: &mut dyn Write) -> anyhow::Result<bool> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-/// The kernel's number of this boot.
+/// The kernel's id of this boot.
 pub fn boot_id(world: &World) -> Option<String> {
     world
         .files

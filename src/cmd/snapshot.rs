@@ -1,4 +1,4 @@
-//! `gdr snapshot`: a machine in a file, and two of them compared.
+//! `gdr snapshot`: records a machine in a file, and compares two of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Permissions};
@@ -27,50 +27,45 @@ pub fn run(
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
     let Some(output) = &options.output else {
-        bail!("name the file with -o FILE");
+        bail!("no output file: use -o FILE");
     };
     let Machine::World(world) = machine else {
-        bail!(
-            "a dump of another program is no machine that could be recorded: it has told all it can"
-        );
+        bail!("cannot record a dump of another program: run 'gdr snapshot' on the machine itself");
     };
     if options.live && !world.libraries.can_try() {
-        bail!(
-            "--live tries the hardware of the machine gdr runs on: of another there is no answer to record"
-        );
+        bail!("--live tests the hardware of this machine: it does not work for a recorded one");
     }
     let (mut snapshot, facts) = take(world, options.live)?;
     super::notes(global, false, &facts, err);
     if options.mask {
-        snapshot::mask(&mut snapshot, &known(&facts));
+        snapshot::mask(&mut snapshot, &names_to_mask(&facts));
     }
     let text = document::text(&snapshot)?;
     let size = write(output, &text, snapshot.masked, out)
-        .with_context(|| format!("{} cannot be written", output.display()))?;
-    super::remark(err, &what_was_written(output, size, &snapshot, &facts));
+        .with_context(|| format!("cannot write {}", output.display()))?;
+    super::remark(err, &summary(output, size, &snapshot, &facts));
     Ok(0)
 }
 
-/// The names by which people know this machine and those who use it.
-fn known(facts: &Facts) -> Known {
-    // Who takes it may be named in a directory's files too, and in its path.
-    let named = |name: &&str| !name.is_empty();
+/// Names of this machine and its users, to be masked.
+fn names_to_mask(facts: &Facts) -> Known {
+    // The user's name can also occur in files and paths.
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
     let users = ["USER", "LOGNAME", "SUDO_USER"].map(variable);
     let home = variable("HOME");
     let home = home.rsplit('/').next().unwrap_or_default();
-    let users = users.iter().map(String::as_str).chain([home]).filter(named);
+    let users = users.iter().map(String::as_str).chain([home]);
     Known {
         hosts: facts.host.name.iter().cloned().collect(),
-        // Root is no name of anybody.
+        // root identifies no person.
         users: users
-            .filter(|user| *user != "root")
+            .filter(|user| !user.is_empty() && *user != "root")
             .map(str::to_owned)
             .collect(),
     }
 }
 
-/// Compares two records, fact by fact.
+/// Compares two snapshots.
 pub fn diff(
     files: &[PathBuf],
     global: &Global,
@@ -78,7 +73,7 @@ pub fn diff(
     out: &mut dyn Write,
 ) -> anyhow::Result<u8> {
     let [a, b] = files else {
-        bail!("--diff wants two files");
+        bail!("--diff needs two files");
     };
     let side = |file: &PathBuf| -> anyhow::Result<(Facts, Side)> {
         let (machine, side) = Machine::read(file).with_context(|| file.display().to_string())?;
@@ -96,8 +91,8 @@ pub fn diff(
     Ok(u8::from(!report.is_empty()))
 }
 
-/// What is in the file, and what its reader might miss.
-fn what_was_written(output: &Path, size: usize, snapshot: &Snapshot, facts: &Facts) -> String {
+/// Summary of the recorded file, with its limits.
+fn summary(output: &Path, size: usize, snapshot: &Snapshot, facts: &Facts) -> String {
     let mut text = format!(
         "{}: {:.1} kB: {} PCI functions, {} GPUs, {} sources",
         output.display(),
@@ -107,15 +102,15 @@ fn what_was_written(output: &Path, size: usize, snapshot: &Snapshot, facts: &Fac
         snapshot.files.len()
     );
     if facts.process.uid.known().is_some_and(|uid| *uid != 0) {
-        text.push_str("; taken without root: what only root may read is unknown in it");
+        text.push_str("; recorded without root: facts that need root are unknown");
     }
     if !snapshot.masked {
-        text.push_str("; it names this machine: to give it away, take it with --mask");
+        text.push_str("; it identifies this machine: use --mask before sharing it");
     }
     text
 }
 
-/// Everything that any command would ask.
+/// Everything that any command may need.
 fn want(live: bool) -> CollectOptions {
     CollectOptions {
         nvme: true,
@@ -140,13 +135,13 @@ fn take(world: World, live: bool) -> anyhow::Result<(Snapshot, Facts)> {
     let snapshot = record.finish(output::now());
     if snapshot.files.len() > MAX_PATHS {
         bail!(
-            "this machine's snapshot would have more than {MAX_PATHS} sources, which is all that gdr reads"
+            "the snapshot of this machine would exceed {MAX_PATHS} sources, the most that gdr reads"
         );
     }
     Ok((snapshot, facts))
 }
 
-/// Asks for the names of the machine's devices, and for no others of the thousands that pci.ids has.
+/// Records the names of the machine's devices, and only those of pci.ids.
 fn name_devices(world: &World, facts: &Facts) {
     let mut parts: BTreeMap<u16, BTreeSet<u16>> = BTreeMap::new();
     for ids in facts
@@ -158,14 +153,14 @@ fn name_devices(world: &World, facts: &Facts) {
     }
     let keep = |list: Vec<u8>| pci::only_these(&list, &parts);
     for file in names::FILES {
-        // What it answers is in the record now. The first that is there is the one that names.
+        // Reading records the result. The first file that exists provides the names.
         if world.files.reduced(Path::new(file), MOST, &keep).is_ok() {
             break;
         }
     }
 }
 
-/// Writes a document whole or not at all: beside its place first, then over it. How many bytes it has.
+/// Writes a document atomically, through a temporary file, and returns its size in bytes.
 fn write(output: &Path, text: &[u8], masked: bool, out: &mut dyn Write) -> anyhow::Result<usize> {
     if output == Path::new("-") {
         out.write_all(text)?;
@@ -179,28 +174,28 @@ fn write(output: &Path, text: &[u8], masked: bool, out: &mut dyn Write) -> anyho
         true => document::compress(text),
         false => text.to_vec(),
     };
-    // A link leads to what the user meant.
-    let place = fs::canonicalize(output).unwrap_or_else(|_| output.to_owned());
-    let there = fs::metadata(&place).ok();
-    if there.as_ref().is_some_and(|there| !there.is_file()) {
+    // Write to the target of a symbolic link.
+    let target = fs::canonicalize(output).unwrap_or_else(|_| output.to_owned());
+    let existing = fs::metadata(&target).ok();
+    if existing.as_ref().is_some_and(|file| !file.is_file()) {
         // A pipe or a device cannot be replaced.
-        fs::write(&place, &bytes)?;
+        fs::write(&target, &bytes)?;
         return Ok(bytes.len());
     }
-    let directory = match place.parent() {
+    let directory = match target.parent() {
         Some(directory) if !directory.as_os_str().is_empty() => directory,
         _ => Path::new("."),
     };
-    let mut beside = tempfile::Builder::new()
+    let mut temporary = tempfile::Builder::new()
         .prefix(".gdr-")
         .tempfile_in(directory)?;
-    beside.write_all(&bytes)?;
-    let permissions = match there {
-        Some(there) => there.permissions(),
-        // What names the machine is its owner's.
+    temporary.write_all(&bytes)?;
+    let permissions = match existing {
+        Some(file) => file.permissions(),
+        // A snapshot that identifies the machine is private to its owner.
         None => Permissions::from_mode(if masked { 0o644 } else { 0o600 }),
     };
-    beside.as_file().set_permissions(permissions)?;
-    beside.persist(&place).map_err(|error| error.error)?;
+    temporary.as_file().set_permissions(permissions)?;
+    temporary.persist(&target).map_err(|error| error.error)?;
     Ok(bytes.len())
 }

@@ -24,11 +24,11 @@ pub fn run(
     super::notes(global, machine.is_imported(), &facts, err);
     if let Some(why) = facts.pci.why() {
         bail!(
-            "the PCI devices cannot be listed ({}): {}",
+            "cannot list the PCI devices ({}): {}",
             why.phrase(),
             match machine {
-                Machine::World(_) => "/sys/bus/pci/devices is where they should be",
-                Machine::Imported { .. } => "the dump was made without them",
+                Machine::World(_) => "check /sys/bus/pci/devices",
+                Machine::Imported { .. } => "the dump does not contain them",
             }
         );
     }
@@ -50,7 +50,7 @@ pub fn run(
             },
             TopoFormat::Table | TopoFormat::NvidiaSmi,
         ) => p2p(&view, *letter, out)?,
-        (Topo { p2p: Some(_), .. }, _) => bail!("--p2p has the formats table and nvidia-smi"),
+        (Topo { p2p: Some(_), .. }, _) => bail!("--p2p supports --format table and nvidia-smi"),
         (
             Topo {
                 path: Some(ends), ..
@@ -61,7 +61,7 @@ pub fn run(
             super::print_with(out, |out| pairs::write(&view, out))?
         }
         (Topo { pairs: true, .. }, _) => {
-            bail!("--pairs prints text; the same is in --format json under pairs")
+            bail!("--pairs supports --format table; --format json contains pairs anyway")
         }
         (_, TopoFormat::Table) => super::print_with(out, |out| table::write(&view, out))?,
         (_, TopoFormat::NvidiaSmi) => matrix(&view, out, err)?,
@@ -79,14 +79,14 @@ fn want(options: &Topo) -> CollectOptions {
             p2p: options.p2p.is_some(),
             p2p_only: options.p2p.map(capability),
             details: false,
-            // Links and peers are between two GPUs: for one alone NVML is not worth its time.
+            // NVLinks need two GPUs; for one GPU, skip the NVML query.
             from_gpus: if options.p2p.is_some() { 0 } else { 2 },
         },
         ..CollectOptions::default()
     }
 }
 
-/// Whether the end of a path is written as an NVMe controller: NVME0, nvme0.
+/// True if the end of a path is written as an NVMe controller: NVME0, nvme0.
 fn names_nvme(end: &str) -> bool {
     end.get(..4)
         .is_some_and(|start| start.eq_ignore_ascii_case("nvme"))
@@ -96,7 +96,7 @@ fn p2p(view: &View<'_>, letter: P2p, out: &mut dyn Write) -> anyhow::Result<()> 
     match &view.facts.nvml {
         Fact::Known(NvmlOutcome::Read(nvml)) if nvml.gpus.len() > MAX_ROWS => {
             bail!(
-                "NVML names {} GPUs; gdr shows all pairs of at most {MAX_ROWS}",
+                "NVML lists {} GPUs; gdr shows all pairs of at most {MAX_ROWS}",
                 nvml.gpus.len()
             )
         }
@@ -105,18 +105,18 @@ fn p2p(view: &View<'_>, letter: P2p, out: &mut dyn Write) -> anyhow::Result<()> 
         }
         Fact::Known(NvmlOutcome::Absent { reason }) => {
             bail!(
-                "peer-to-peer status comes from libnvidia-ml.so.1, which is not here: {reason}; install the driver's user-space part"
+                "peer-to-peer status needs libnvidia-ml.so.1: {reason}; install the user-space part of the driver"
             )
         }
         Fact::Known(NvmlOutcome::Failed { code, reason }) => {
             let code = code.map_or_else(String::new, |code| format!(" (code {code})"));
-            bail!("peer-to-peer status comes from NVML, which refused: {reason}{code}")
+            bail!("cannot read peer-to-peer status from NVML: {reason}{code}")
         }
         Fact::Unknown(why) => {
-            let said = nvml_note(view.facts)
-                .unwrap_or_else(|| "it is asked on the live machine only".to_owned());
+            let reason = nvml_note(view.facts)
+                .unwrap_or_else(|| "it is available on the live machine only".to_owned());
             bail!(
-                "peer-to-peer status comes from NVML: {}: {said}",
+                "cannot read peer-to-peer status from NVML: {}: {reason}",
                 why.phrase()
             )
         }
@@ -144,7 +144,7 @@ fn matrix(view: &View<'_>, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::
         super::remark(err, &note);
     }
     if view.topology.rows_of(Kind::Gpu).next().is_none() {
-        bail!("there is no NVIDIA GPU here: nvidia-smi prints no matrix without one");
+        bail!("no NVIDIA GPU found: nvidia-smi prints no matrix without one");
     }
     if let Some(omission) = view
         .topology
@@ -152,7 +152,7 @@ fn matrix(view: &View<'_>, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::
         .filter(|_| !view.topology.has_all_pairs())
     {
         bail!(
-            "no matrix: {omission}; --format table and --format json show the devices and their nearest partners"
+            "cannot print a matrix: {omission}; --format table and --format json show the devices and their nearest partners"
         );
     }
     super::print_with(out, |out| smi::matrix(view, &dialect, out))
@@ -162,27 +162,27 @@ fn between(view: &View<'_>, ends: &[String], format: TopoFormat) -> anyhow::Resu
     let row = |name: &String| {
         view.topology.find(name).ok_or_else(|| {
             anyhow!(
-                "there is no device '{name}' here; the rows are: {}",
+                "unknown device '{name}'; the devices are: {}",
                 row_names(view.topology)
             )
         })
     };
     let [from, to] = ends else {
-        bail!("--path wants two devices");
+        bail!("--path needs two devices");
     };
     let found = view
         .topology
         .between(row(from)?, row(to)?)
         .map_err(|reason| anyhow!(reason))
-        .context("there is no way to show")?;
+        .context("cannot show the path")?;
     match format {
         TopoFormat::Table => Ok(path::text(view, &found)),
         TopoFormat::Json => Ok(output::pretty(&Document::new("gdr.path/1", &found))?),
-        TopoFormat::NvidiaSmi | TopoFormat::Svg => bail!("--path has the formats table and json"),
+        TopoFormat::NvidiaSmi | TopoFormat::Svg => bail!("--path supports --format table and json"),
     }
 }
 
-/// The names of the rows, as many as a message may hold.
+/// Names of the rows, as many as fit into a message.
 fn row_names(topology: &Topology<'_>) -> String {
     const SHOWN: usize = 64;
     let names: Vec<&str> = topology
@@ -198,7 +198,7 @@ fn row_names(topology: &Topology<'_>) -> String {
     }
 }
 
-/// 1 where a GPU's best NIC is a bad one, 3 where none could be determined.
+/// Exit status of --check: 1 if the best NIC of a GPU is rated bad, 3 if this is unknown.
 fn verdict(topology: &Topology<'_>) -> u8 {
     let gpus = topology.matches.iter().filter(|m| {
         topology

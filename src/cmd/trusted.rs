@@ -1,13 +1,13 @@
-//! Whether a program that root will run at every boot can be exchanged by anybody else.
+//! Checks whether other users could replace a program that root will run at every boot.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// Where an administrator puts programs, and a distribution.
+/// Directories for programs of the administrator and the distribution.
 const DIRECTORIES: [&str; 4] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin"];
 
-/// Why a program is not safe for root to run: the first part of its path that others may change. `None` where it is safe.
+/// Why a program is not safe for root to run: the first part of its path that others may change. `None` if it is safe.
 pub fn unsafe_program(program: &Path) -> Option<String> {
     let why = unsafe_part(program)?;
     let copy = match DIRECTORIES
@@ -15,12 +15,12 @@ pub fn unsafe_program(program: &Path) -> Option<String> {
         .find(|directory| unsafe_part(Path::new(directory)).is_none())
     {
         Some(directory) => format!(
-            "Copy it to a directory that only root may change, and run it from there: sudo install -o root -g root -m 755 \
+            "Copy it to a directory that only root can change, and run it from there: sudo install -o root -g root -m 755 \
              {program} {directory}/gdr && sudo {directory}/gdr fix-acs --persist unit",
             program = program.display()
         ),
         None => {
-            "Copy it to a directory that only root may change, and run it from there.".to_owned()
+            "Copy it to a directory that only root can change, and run it from there.".to_owned()
         }
     };
     Some(format!(
@@ -29,21 +29,21 @@ pub fn unsafe_program(program: &Path) -> Option<String> {
     ))
 }
 
-/// The first part of a path that belongs to another user than root and this one, or that others may write to. A sticky bit
-/// does not help: what is removed from /tmp can be put there again by anybody.
+/// The first part of a path that belongs to a user other than root and this one, or that others can write to. A sticky
+/// bit does not help: anybody can recreate a file that was removed from /tmp.
 fn unsafe_part(path: &Path) -> Option<String> {
     let user = rustix::process::geteuid().as_raw();
     path.ancestors().find_map(|part| {
         let meta = match fs::symlink_metadata(part) {
             Ok(meta) => meta,
-            Err(error) => return Some(format!("{} cannot be looked at: {error}", part.display())),
+            Err(error) => return Some(format!("cannot read {}: {error}", part.display())),
         };
         match (meta.uid(), meta.mode()) {
             (uid, _) if uid != 0 && uid != user => {
                 Some(format!("{} belongs to user {uid}", part.display()))
             }
             (_, mode) if mode & 0o022 != 0 => Some(format!(
-                "others may write to {} (mode {:04o})",
+                "other users can write to {} (mode {:04o})",
                 part.display(),
                 mode & 0o7777
             )),
@@ -59,22 +59,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_part_that_others_may_write_to_is_enough() {
+    fn rejects_paths_writable_by_others() {
         assert_eq!(unsafe_part(Path::new("/usr/bin/env")), None);
         let dir = tempfile::tempdir_in("/tmp").expect("a directory");
         let program = dir.path().join("gdr");
         fs::write(&program, "").expect("a file");
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("permissions");
-        let why = unsafe_program(&program).expect("/tmp is everybody's");
+        let why = unsafe_program(&program).expect("/tmp is writable by all");
         assert!(
-            why.contains("others may write to /tmp (mode 1777)"),
+            why.contains("other users can write to /tmp (mode 1777)"),
             "{why}"
         );
         fs::set_permissions(&program, fs::Permissions::from_mode(0o775)).expect("permissions");
-        let why = unsafe_program(&program).expect("the group may write to it");
+        let why = unsafe_program(&program).expect("group-writable");
         assert!(
             why.contains(&format!(
-                "others may write to {} (mode 0775)",
+                "other users can write to {} (mode 0775)",
                 program.display()
             )),
             "{why}"

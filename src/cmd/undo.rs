@@ -32,9 +32,9 @@ pub fn run(
         return Ok(0);
     }
     let mut number = options.number;
-    // A script that runs this command wants it done.
+    // A script that runs this command intends it.
     if !options.yes && io::stdin().is_terminal() {
-        let journal = fix::find_repair(&executor, number).map_err(rooted)?;
+        let journal = fix::find_repair(&executor, number).map_err(with_root_hint)?;
         super::print(
             out,
             &render::plan::list(std::slice::from_ref(&journal), style),
@@ -51,15 +51,15 @@ pub fn run(
         force: options.force,
     };
     let undone =
-        fix::undo(&executor, &how, &mut |line| super::remark(err, line)).map_err(rooted)?;
+        fix::undo(&executor, &how, &mut |line| super::remark(err, line)).map_err(with_root_hint)?;
     super::print(out, &report(&undone, style))?;
     Ok(u8::from(!undone.whole))
 }
 
-/// The journals of all repairs; what cannot be read is reported.
+/// Journals of all repairs; unreadable ones are reported.
 fn journals(executor: &Executor, err: &mut dyn Write) -> anyhow::Result<Vec<Journal>> {
     let mut read = Vec::new();
-    let Some(journals) = Journals::open(executor).map_err(rooted)? else {
+    let Some(journals) = Journals::open(executor).map_err(with_root_hint)? else {
         return Ok(read);
     };
     for number in journals.numbers()? {
@@ -71,8 +71,8 @@ fn journals(executor: &Executor, err: &mut dyn Write) -> anyhow::Result<Vec<Jour
     Ok(read)
 }
 
-/// Says that root is needed, where that is what is wrong.
-fn rooted(error: fix::Error) -> anyhow::Error {
+/// Adds that root is required to a permission error.
+fn with_root_hint(error: fix::Error) -> anyhow::Error {
     match &error {
         fix::Error::File(file) if file.why() == Why::Denied && !geteuid().is_root() => {
             anyhow!("{error}. Run it as root: sudo gdr undo")
@@ -81,20 +81,20 @@ fn rooted(error: fix::Error) -> anyhow::Error {
     }
 }
 
-/// What became of each step.
+/// Result of each step.
 fn report(undone: &UndoReport, style: Style) -> String {
     let mut text = String::new();
     for (at, back) in &undone.steps {
         let entry = &undone.journal.entries[*at];
-        let became = match back {
-            Back::Restored => "as it was before".to_owned(),
-            Back::Already => "was as before already".to_owned(),
-            Back::Reset => "a reboot has reset it already".to_owned(),
+        let result = match back {
+            Back::Restored => "restored".to_owned(),
+            Back::Already => "already restored".to_owned(),
+            Back::Reset => "already reset by a reboot".to_owned(),
             Back::Nothing => "nothing to undo".to_owned(),
-            Back::Printed(command) => format!("yours to run: {command}"),
-            Back::Refused(why) => format!("NOT undone: {why} (--force restores it all the same)"),
+            Back::Printed(command) => format!("run this yourself: {command}"),
+            Back::Refused(why) => format!("NOT undone: {why} (--force restores it anyway)"),
         };
-        let line = render::printable(&format!("{}: {became}", fix::target(&entry.mutation)));
+        let line = render::printable(&format!("{}: {result}", fix::target(&entry.mutation)));
         text.push_str(&format!(
             "  {}\n",
             render::wrap(&line, style.width, 2, "      ")
@@ -103,7 +103,7 @@ fn report(undone: &UndoReport, style: Style) -> String {
     let number = undone.journal.number;
     text.push_str(&match undone.whole {
         true => format!("Repair {number} is undone.\n"),
-        false => format!("Repair {number} is undone in part.\n"),
+        false => format!("Repair {number} is partly undone.\n"),
     });
     text
 }

@@ -95,7 +95,7 @@ fn loader(files: &dyn Files) -> Fact<Option<String>> {
     }
 }
 
-/// Whether the script that generates GRUB's configuration reads drop-ins.
+/// True if the script that generates GRUB's configuration reads drop-ins.
 fn reads_drop_ins(files: &dyn Files) -> Fact<bool> {
     let keep = |bytes: Vec<u8>| sourcing(&String::from_utf8_lossy(&bytes)).into_bytes();
     let mut known = Fact::Unknown(Why::NotCovered);
@@ -165,7 +165,7 @@ fn options(entry: &str) -> String {
     }
 }
 
-/// Whether the unit exists, and whether it is enabled.
+/// True if the unit is enabled; `None` if it does not exist.
 fn unit(files: &dyn Files) -> Fact<Option<bool>> {
     let present = text(files, &format!("{}/{}", Boot::UNITS, Boot::UNIT));
     let is_link_directory = |name: &str| name.ends_with(".wants") || name.ends_with(".requires");

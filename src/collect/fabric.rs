@@ -116,7 +116,7 @@ fn add(unit: &mut UnitLines, line: &str) {
     }
 }
 
-/// Whether any of the paths exists; false only if that is known for all.
+/// True if one of the paths exists; false only if that is known for all.
 fn any(files: &dyn Files, paths: impl Iterator<Item = String>) -> Fact<bool> {
     let mut unknown = None;
     for path in paths {

@@ -242,7 +242,7 @@ fn finish<T: DeserializeOwned>(
     }
 }
 
-/// Whether firmware settings are worth the slow query: for GPUs older than Pascal, and under `--live`.
+/// True if firmware settings are worth the slow query: for GPUs older than Pascal, and under `--live`.
 fn settings_matter(options: CollectOptions, pci: &Fact<Vec<PciDevice>>) -> bool {
     let old = |device: &PciDevice| device.ids.known().is_some_and(|ids| ids.is_before_pascal());
     options.verbs.is_some_and(|options| options.trials)

@@ -63,7 +63,7 @@ fn is_option_of_nvidia(directive: &Directive) -> bool {
     matches!(&directive.command, Command::Options { module, .. } if module.starts_with(nvidia::MODULE))
 }
 
-/// Whether the loaded driver has the default values that GPUDirect needs, or none is loaded.
+/// True if the loaded driver has the default values that GPUDirect needs, or no driver is loaded.
 fn has_defaults(driver: &Driver) -> bool {
     let params = driver.params.present();
     nvidia::DEFAULTS.iter().all(|(name, default)| {

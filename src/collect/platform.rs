@@ -115,7 +115,7 @@ fn first_cpu(cpuinfo: &str) -> String {
     cpuinfo.split("\n\n").next().unwrap_or_default().to_owned() + "\n"
 }
 
-/// Whether the CPU has a flag; unknown without a flags line, as on Arm.
+/// True if the CPU has a flag; unknown without a flags line, as on Arm.
 fn flag(cpuinfo: &str, name: &str) -> Fact<bool> {
     cpuinfo
         .lines()

@@ -114,7 +114,7 @@ fn ids(pci: &Fact<Vec<PciDevice>>, bdf: Bdf) -> Option<Ids> {
     devices.get(at)?.ids.known().copied()
 }
 
-/// Whether the vital product data mark a switch management function.
+/// True if the vital product data mark a switch management function.
 fn is_management(files: &dyn Files, bdf: Bdf) -> Fact<bool> {
     // Other fields are part and serial numbers.
     let mark = |vpd: Vec<u8>| match RdmaDevice::is_marked_management(&vpd) {

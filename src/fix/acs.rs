@@ -242,8 +242,8 @@ fn between(ctx: &Ctx<'_>, a: &str, b: &str) -> Result<Vec<Redirect>, String> {
     let path = ctx.topology.route(row(a)?, row(b)?)?;
     Ok(topo::redirects(ctx.forest, &path))
 }
-/// The ports between two devices that redirect.
-/// Those of them that redirect.
+
+/// The ports between two devices that redirect, with the bits to clear.
 fn pair(ctx: &Ctx<'_>, a: &str, b: &str) -> Result<BTreeMap<Bdf, u16>, String> {
     let mut ports = BTreeMap::new();
     for redirect in between(ctx, a, b)? {

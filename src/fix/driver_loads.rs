@@ -1,5 +1,5 @@
-//! The ways the driver is loaded, by `modprobe nvidia` and by udev through the GPU's alias, with the
-//! options of each. Pure.
+//! The loads of the driver, by `modprobe nvidia` and by udev through the GPU's alias, with the options
+//! of each. Pure.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub struct DriverLoads<'a> {
 }
 
 impl<'a> DriverLoads<'a> {
-    /// Those of this machine; an error says why they are unknown.
+    /// The loads on this machine, or why they are unknown.
     pub fn of(ctx: &'a Ctx<'_>) -> Result<Self, String> {
         match ground::next::config(ctx, "driver") {
             Ok(config) => Ok(Self::with(ctx, config)),
@@ -76,7 +76,7 @@ impl<'a> DriverLoads<'a> {
             .collect()
     }
 
-    /// Whether the predicate holds for the parameter's value in every load.
+    /// True if the predicate holds for the parameter's value in every load.
     pub fn all(&self, parameter: &str, is: impl Fn(&str) -> bool) -> bool {
         let driver_loads = self.last();
         driver_loads
@@ -117,12 +117,12 @@ impl<'a> DriverLoads<'a> {
     }
 }
 
-/// Whether the module is the driver, under any distribution's name.
+/// True if the module is the driver, under any distribution's name.
 fn is_driver(module: &str) -> bool {
     module.starts_with(nvidia::MODULE)
 }
 
-/// Whether options for a name reach the driver in any load.
+/// True if options for this name reach the driver in some load.
 fn reaches(ctx: &Ctx<'_>, config: &Config<'_>, name: &str) -> bool {
     let probe = Directive {
         source: String::new(),

@@ -19,7 +19,7 @@ const RULE: &str = "/etc/udev/rules.d/71-gdr-gdrdrv.rules";
 /// Makes the node when the module is loaded. Before Linux 5.11 the event precedes the registration of
 /// the number, hence the loop. udev replaces words such as `$major` even after its escape `$$`, so no
 /// shell variable may begin like one of them (udev(7), substitutions).
-const RULE_TEXT: &str = "# By 'gdr fix gdrdrv-node': gdrdrv makes no node of its own.\n\
+const RULE_TEXT: &str = "# By 'gdr fix gdrdrv-node': gdrdrv creates no device node.\n\
     ACTION==\"add\", SUBSYSTEM==\"module\", KERNEL==\"gdrdrv\", RUN+=\"/bin/sh -c '\
     for try in 1 2 3 4 5 6 7 8 9 10; do \
     while read -r first second; do \

@@ -62,7 +62,7 @@ pub fn rebuild(ctx: &Ctx<'_>, desired: &mut DesiredState) {
     );
 }
 
-/// Whether an image may contain a copy of modprobe.d or of the modules.
+/// True if an image may contain a copy of modprobe.d or of the modules.
 fn may_carry(ctx: &Ctx<'_>) -> bool {
     match &ctx.facts.modprobe.initramfs {
         Some(Fact::Known(Some(image))) => {

@@ -58,7 +58,7 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     }
 }
 
-/// Whether the kernel can change the group's type now: no driver is bound, and the kernel supports it
+/// True if the kernel can change the group's type now: no driver is bound, and the kernel supports it
 /// for one device (5.11: Documentation/ABI/testing/sysfs-kernel-iommu_groups) or for several (6.4).
 fn is_free(ctx: &Ctx<'_>, group: u32) -> bool {
     let release = ctx.facts.kernel.release.known();

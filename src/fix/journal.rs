@@ -179,7 +179,7 @@ impl Journals {
     }
 }
 
-/// Whether a repair that failed may have left changes.
+/// True if a failed repair may have left changes.
 pub fn is_interrupted(journal: &Journal) -> bool {
     let touched = |progress| matches!(progress, Progress::Begun | Progress::Done);
     matches!(journal.state, JournalState::Open | JournalState::Stopped(_))

@@ -139,7 +139,7 @@ fn services(ctx: &Ctx<'_>, settings: &[Setting], desired: &mut DesiredState) -> 
     limited
 }
 
-/// Whether the last `*` lines set no limit, soft and hard (pam_limits; limits.conf(5)).
+/// True if the last `*` lines set no limit, soft and hard (pam_limits; limits.conf(5)).
 fn logins_are_unlimited(settings: &[Setting]) -> bool {
     let last = |limit: &str| {
         settings

@@ -20,7 +20,7 @@ const TOOLS: [(&str, FirmwareTool); 2] = [
 
 fn desired(request: &FixRequest<'_>) -> DesiredState {
     let ctx = request.ctx;
-    let nics = ground::untold(ctx);
+    let nics = ground::prefetchable_nics(ctx);
     if nics.is_empty() {
         return DesiredState::default();
     }
@@ -32,10 +32,10 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     };
     let mut desired = DesiredState::default();
     // The functions of a NIC share the setting.
-    let mut rdma_nics = BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for nic in nics {
         let bdf = nic.bdf;
-        if !rdma_nics.insert((bdf.domain, bdf.bus, bdf.device)) {
+        if !seen.insert((bdf.domain, bdf.bus, bdf.device)) {
             continue;
         }
         desired.change(

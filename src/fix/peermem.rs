@@ -100,12 +100,12 @@ fn module(ctx: &Ctx<'_>) -> Result<&'static str, String> {
         );
     }
     let provider = |name: &str| {
-        let of = |nic| {
+        let has_driver = |nic| {
             ground::nic_driver(ctx.facts, nic)
                 .known()
                 .is_some_and(|driver| driver == name)
         };
-        ground::rdma_nics(ctx.facts).all(of)
+        ground::rdma_nics(ctx.facts).all(has_driver)
     };
     if provider("efa") {
         return efa(ctx);
@@ -166,7 +166,7 @@ fn older(ctx: &Ctx<'_>) -> Result<&'static str, String> {
     }
 }
 
-/// Whether the RDMA stack is MLNX_OFED 4.9, which needs the module's parameter.
+/// True if the RDMA stack is MLNX_OFED 4.9, which needs the module's parameter.
 fn needs_parameter(ctx: &Ctx<'_>) -> bool {
     let ofed = ctx.facts.module_files.ofed.present();
     let is_set = ctx
@@ -191,7 +191,7 @@ fn stop_nv_peer_mem(ctx: &Ctx<'_>, desired: &mut DesiredState) {
         .map_or(&[][..], Vec::as_slice);
     for AtBoot { path, names } in places
         .iter()
-        .filter(|place| !ground::suits(NEW, &place.names))
+        .filter(|place| !ground::loads_module(NEW, &place.names))
     {
         // On Debian this is a link to /etc/modules.
         if path == "/etc/modules-load.d/modules.conf"
@@ -266,7 +266,7 @@ fn boot(ctx: &Ctx<'_>, desired: &mut DesiredState, module: &str) {
     if !known
         || !at_boot
             .iter()
-            .any(|place| ground::suits(module, &place.names))
+            .any(|place| ground::loads_module(module, &place.names))
     {
         // The module is a client of the RDMA stack, which has to be loaded first.
         modules::at_boot(

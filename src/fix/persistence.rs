@@ -53,8 +53,8 @@ fn off(ctx: &Ctx<'_>) -> Result<Vec<Bdf>, String> {
                 .to_owned(),
         );
     };
-    let of = |gpu: &&crate::model::NvmlGpu| gpu.persistence == Fact::Known(false);
-    Ok(nvml.gpus.iter().filter(of).map(|gpu| gpu.bdf).collect())
+    let is_off = |gpu: &&crate::model::NvmlGpu| gpu.persistence == Fact::Known(false);
+    Ok(nvml.gpus.iter().filter(is_off).map(|gpu| gpu.bdf).collect())
 }
 
 /// Enables and starts the daemon, without the option that disables it.

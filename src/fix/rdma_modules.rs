@@ -62,12 +62,15 @@ fn has_rdma(ctx: &Ctx<'_>) -> bool {
 
 /// The RDMA modules of the NICs.
 fn providers(ctx: &Ctx<'_>) -> BTreeSet<&'static str> {
-    let of = |driver: &str| {
-        let found = ModuleFiles::PROVIDERS.iter().find(|(of, _)| *of == driver);
+    let provider = |driver: &str| {
+        let found = ModuleFiles::PROVIDERS
+            .iter()
+            .find(|(name, _)| *name == driver);
         found.map(|(_, provider)| *provider)
     };
     let devices = ctx.facts.rdma.known().into_iter().flatten();
-    let there = devices.filter_map(|device| of(ground::nic_driver(ctx.facts, device).known()?));
+    let there =
+        devices.filter_map(|device| provider(ground::nic_driver(ctx.facts, device).known()?));
     // All NVIDIA NICs support RDMA; those of other vendors count only if they are RDMA devices already.
     let nics = ctx
         .facts
@@ -75,7 +78,7 @@ fn providers(ctx: &Ctx<'_>) -> BTreeSet<&'static str> {
         .iter()
         .filter(|device| is_nvidia_nic(device));
     there
-        .chain(nics.filter_map(|nic| of(&driver(nic))))
+        .chain(nics.filter_map(|nic| provider(&driver(nic))))
         .collect()
 }
 

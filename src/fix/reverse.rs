@@ -26,7 +26,7 @@ pub enum Back {
     Nothing,
     /// The user has to run this command.
     Printed(String),
-    /// Left as it is, for this reason.
+    /// Not undone, for this reason.
     Refused(String),
 }
 
@@ -328,7 +328,7 @@ impl Undo<'_> {
         }
     }
 
-    /// Whether the effect of an operation is visibly gone.
+    /// True if the effect of an operation is visibly gone.
     fn is_undone(&self, operation: &Operation) -> Result<bool, Error> {
         let node = || self.executor.device_node(Path::new(DeviceNode::PATH));
         Ok(match operation {

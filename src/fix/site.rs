@@ -43,7 +43,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// Whether the listing of the parent directory shows that the path does not exist.
+    /// True if the listing of the parent directory shows that the path does not exist.
     fn is_left_out(&self, target: &Path) -> bool {
         let (Some(above), Some(name)) = (
             target.parent(),
@@ -97,7 +97,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// Whether any target wants the unit at boot.
+    /// True if a target wants the unit at boot.
     pub fn is_enabled(&self, unit: &str) -> Result<bool, String> {
         let is_link_directory =
             |name: &str| name.ends_with(".wants") || name.ends_with(".requires");

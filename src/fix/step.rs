@@ -281,7 +281,7 @@ pub fn is_loaded(executor: &Executor, module: &ModuleName) -> Result<bool, Error
         .any(|line| line.split(' ').next() == Some(&name)))
 }
 
-/// Whether any target wants the unit at boot.
+/// True if a target wants the unit at boot.
 pub fn is_enabled(executor: &Executor, unit: &UnitName) -> Result<bool, Error> {
     for name in executor.list(Path::new(UNITS))? {
         if name.ends_with(".wants") || name.ends_with(".requires") {

@@ -1,10 +1,11 @@
 //! The environment of child processes of this binary.
 //!
-//! A child that loads vendor libraries gets all of it: it has the rights of the caller, who can start any program with these
-//! variables, and must see what the caller's programs see: `LD_LIBRARY_PATH`, `CUDA_*`, `NVIDIA_*`, `IBV_*`, `RDMAV_*`,
-//! `MLX5_*`, `HOME` (CUDA's cache), `GDR_*` (gdrcopy's backend). Under sudo, sudo's configuration filters gdr's own.
+//! A child that loads vendor libraries inherits all variables. It has the rights of the caller, who can start any
+//! program with them, and must see what the caller's programs see: `LD_LIBRARY_PATH`, `CUDA_*`, `NVIDIA_*`, `IBV_*`,
+//! `RDMAV_*`, `MLX5_*`, `HOME` (CUDA's cache), `GDR_*` (gdrcopy's backend). Under sudo, sudo's configuration has
+//! filtered them.
 //!
-//! If gdr has a setuid bit or file capabilities, the child gets nothing: the loader then ignores variables that name
+//! If gdr has a setuid bit or file capabilities, the child gets none: the loader then ignores variables that name
 //! libraries, but `CUDA_INJECTION64_PATH` and `RDMAV_DRIVERS` name some too.
 
 use std::process::Command;
@@ -13,7 +14,7 @@ use std::sync::LazyLock;
 /// `AT_SECURE` in the auxiliary vector (getauxval(3)).
 const AT_SECURE: usize = 23;
 
-/// Whether this process has rights that its caller lacks.
+/// True if this process has rights that its caller lacks.
 static ELEVATED: LazyLock<bool> =
     LazyLock::new(|| std::fs::read("/proc/self/auxv").is_ok_and(|vector| is_secure(&vector)));
 

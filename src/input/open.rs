@@ -1,4 +1,4 @@
-//! Opens a file with a timeout for silent pipes, and without touching a device.
+//! Opens files without touching devices, and pipes with a timeout.
 
 use std::fs::{File, FileType, Metadata};
 use std::io::{self, Read};
@@ -10,31 +10,32 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 
-/// How long a named pipe may be silent.
-const SILENCE: Duration = Duration::from_secs(60);
+/// Timeout for data from a named pipe.
+const PIPE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// An open file or pipe.
 #[derive(Debug)]
 pub struct Input {
     file: File,
-    /// A pipe is given up when it is silent for so long.
+    /// Timeout of a pipe.
     silence: Option<Duration>,
 }
 
-/// Opens a regular file or a pipe for reading. Opening a device can do something: a watchdog starts.
+/// Opens a regular file or a pipe for reading. It never opens a device, because that can have effects (a watchdog
+/// starts).
 pub fn open(path: &Path) -> io::Result<Input> {
-    open_with(path, SILENCE)
+    open_with(path, PIPE_TIMEOUT)
 }
 
 fn open_with(path: &Path, silence: Duration) -> io::Result<Input> {
     is_readable(&std::fs::metadata(path)?)?;
-    // Without NONBLOCK the call waits until a pipe has a writer.
+    // Without NONBLOCK the call blocks until a pipe has a writer.
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = File::options()
         .read(true)
         .custom_flags(flags.bits().cast_signed())
         .open(path)?;
-    // The path may lead to something else by now.
+    // The path may point to something else by now.
     let metadata = file.metadata()?;
     is_readable(&metadata)?;
     Ok(Input {
@@ -69,10 +70,7 @@ impl Read for Input {
             };
             match poll(&mut waiting, Some(&timeout)) {
                 Ok(0) => {
-                    let what = format!(
-                        "nothing came from this pipe for {} s",
-                        silence.as_secs_f64()
-                    );
+                    let what = format!("no data from this pipe for {} s", silence.as_secs_f64());
                     return Err(io::Error::new(io::ErrorKind::TimedOut, what));
                 }
                 Ok(_) => {}
@@ -109,25 +107,25 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_without_a_writer_times_out() {
+    fn silent_pipe_times_out() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = pipe(directory.path());
-        let begun = Instant::now();
+        let start = Instant::now();
         let mut input = open_with(&path, Duration::from_millis(100)).expect("it opens");
         let error = input.read(&mut [0; 10]).expect_err("silence");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        // So does one whose writer is silent.
+        // A silent writer times out too.
         let _writer = File::options()
             .write(true)
             .open(&path)
             .expect("the other end");
         let error = input.read(&mut [0; 10]).expect_err("silence");
-        assert_eq!(error.to_string(), "nothing came from this pipe for 0.1 s");
-        assert!(begun.elapsed() < Duration::from_secs(30));
+        assert_eq!(error.to_string(), "no data from this pipe for 0.1 s");
+        assert!(start.elapsed() < Duration::from_secs(30));
     }
 
     #[test]
-    fn a_pipe_is_read_to_its_end() {
+    fn reads_pipe_to_end() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = pipe(directory.path());
         let mut input = open(&path).expect("it opens");
@@ -137,8 +135,8 @@ mod tests {
                 .write(true)
                 .open(path)
                 .expect("the other end");
-            for piece in ["one ", "two"] {
-                std::io::Write::write_all(&mut file, piece.as_bytes()).expect("written");
+            for part in ["one ", "two"] {
+                std::io::Write::write_all(&mut file, part.as_bytes()).expect("written");
                 std::thread::sleep(Duration::from_millis(50));
             }
         });
@@ -149,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_a_device_nor_a_directory_nor_a_socket_is_read() {
+    fn rejects_devices_directories_and_sockets() {
         let directory = tempfile::tempdir().expect("a directory");
         let socket = directory.path().join("socket");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");

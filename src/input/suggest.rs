@@ -1,19 +1,21 @@
-//! "Did you mean": the existing name that is most like one that does not exist.
+//! "Did you mean": suggests the most similar existing name.
 
-/// The least Jaro similarity of a suggestion. Unrelated names of this length stay below it.
-const ALIKE: f64 = 0.8;
+/// Minimum Jaro similarity of a suggestion. Unrelated names are below it.
+const MIN_SIMILARITY: f64 = 0.8;
 
-/// What follows a name that does not exist in an error: ` (did you mean 'pcie.acs'?)`, or nothing where no name is like it.
+/// Suffix of an error about an unknown name: ` (did you mean 'pcie.acs'?)`, or empty if no name is similar.
 pub fn did_you_mean<'n>(typed: &str, names: impl IntoIterator<Item = &'n str>) -> String {
     let typed = typed.to_lowercase();
     let similarity = |name: &str| {
-        // People leave out the family of a check.
+        // Users omit the family of a check.
         let last = name.rsplit('.').next().unwrap_or(name);
         strsim::jaro(&typed, name).max(strsim::jaro(&typed, last))
     };
     let best = names.into_iter().map(|name| (similarity(name), name));
     match best.max_by(|(a, _), (b, _)| a.total_cmp(b)) {
-        Some((similarity, name)) if similarity >= ALIKE => format!(" (did you mean '{name}'?)"),
+        Some((similarity, name)) if similarity >= MIN_SIMILARITY => {
+            format!(" (did you mean '{name}'?)")
+        }
         _ => String::new(),
     }
 }
@@ -23,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_name_is_suggested_and_no_distant_one() {
+    fn suggests_similar_names_only() {
         let names = [
             "pcie.acs",
             "pcie.ats",

@@ -1,16 +1,16 @@
-//! What a parser's error may say: the place, the kind of error, and words that are our own.
+//! Error messages of parsers, without content of the file: the place, the kind of error, and words of our own.
 
 use std::error::Error;
 use std::io;
 
-/// Beginnings of messages that gdr's own readers give: they hold nothing of the text.
+/// Prefixes of messages from gdr's own deserializers: they never quote the input.
 const OWN: [&str; 3] = ["more than ", "not an even number", "function "];
 
-/// What is wrong with a text that should be JSON.
+/// Describes a JSON error.
 pub fn json_error(error: &serde_json::Error) -> String {
     let place = format!("line {}, column {}", error.line(), error.column());
     if error.is_eof() {
-        return format!("{place}: the text ends in the middle");
+        return format!("{place}: unexpected end of the text");
     }
     if !error.is_data() {
         return format!("{place}: not valid JSON");
@@ -22,7 +22,7 @@ pub fn json_error(error: &serde_json::Error) -> String {
     format!("{place}: {}", kind(message))
 }
 
-/// What is wrong with this text, which should be TOML.
+/// Describes a TOML error in this text.
 pub fn toml_error(error: &toml::de::Error, text: &str) -> String {
     let at = error.span().map_or(0, |span| span.start);
     let before = text.get(..at).unwrap_or(text);
@@ -35,7 +35,7 @@ pub fn toml_error(error: &toml::de::Error, text: &str) -> String {
     format!("line {line}, column {column}: {what}")
 }
 
-/// The kind of an error of serde's, with what was expected: that part is ours, and comes last.
+/// The kind of a serde error, with the expected value, which comes last and is our text.
 fn kind(message: &str) -> String {
     let expected = || match message.rsplit_once(", expected ") {
         Some((_, expected))
@@ -56,7 +56,7 @@ fn kind(message: &str) -> String {
     if let Some((_, what)) = known.iter().find(|(start, _)| message.starts_with(start)) {
         return format!("{what}{}", expected());
     }
-    // The names in these are our own: what is missing is not in the text.
+    // The names in these messages are from our types, not from the input.
     let is_ours = ["missing field `", "duplicate field `"]
         .iter()
         .chain(&OWN)
@@ -67,7 +67,7 @@ fn kind(message: &str) -> String {
     }
 }
 
-/// What is wrong with Zstandard data, by the error of its decoder, which shows Rust's debug text.
+/// Describes a Zstandard error, from the debug text of the decoder's error.
 pub fn zstd_error(error: &(dyn Error + 'static)) -> &'static str {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_imitate_a_message_are_not_repeated() {
+    fn does_not_quote_keys_that_imitate_messages() {
         for key in [
             "a, expected secret",
             "missing field `secret`",

@@ -97,7 +97,7 @@ fn command(line: &str) -> Option<Command> {
     })
 }
 
-/// Whether a directive concerns a module that GPUDirect needs or that conflicts with it.
+/// True if a directive concerns a module that GPUDirect needs or that conflicts with it.
 pub fn concerns(command: &Command) -> bool {
     match command {
         Command::Options { module, .. }

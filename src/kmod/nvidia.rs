@@ -7,7 +7,7 @@ pub const MODULE: &str = "nvidia";
 pub const PREFIX: &str = "NVreg_";
 
 /// Parameter names without prefix: nv-reg.h of the open kernel modules 515.43.04 to 595.45.04, and two
-/// of older proprietary drivers. A loaded driver does not list all of its own.
+/// of older proprietary drivers. A loaded driver does not list all its parameters.
 pub const NAMES: [&str; 54] = [
     "CoherentGPUMemoryMode",
     "CreateImexChannel0",
@@ -102,7 +102,7 @@ pub fn set_as(shown: &str) -> String {
     }
 }
 
-/// Whether any driver has this parameter; `-` and `_` are equal, as in the kernel.
+/// True if some driver has this parameter; `-` and `_` are equal, as in the kernel.
 pub fn is_known<'n>(name: &str, shown: impl IntoIterator<Item = &'n str>) -> bool {
     known(shown).any(|known| known == name)
 }

@@ -44,7 +44,7 @@ pub(super) fn matches(pattern: &str, name: &str) -> bool {
     pattern[at..].iter().all(|c| *c == '*')
 }
 
-/// Whether a character is in the set that begins at `at`, and the set's end; `None` if it is unclosed.
+/// True if a character is in the set that begins at `at`, and the set's end; `None` if it is unclosed.
 fn set(pattern: &[char], at: usize, c: char) -> Option<(bool, usize)> {
     let mut next = at + 1;
     let negated = matches!(pattern.get(next), Some('!' | '^'));

@@ -1,10 +1,11 @@
-//! Which characters a reader would not see as they are.
+//! Characters that a reader cannot see.
 
-/// Whether a character controls a terminal, changes the writing direction, or has no picture of its own: C0, C1, DEL, bidirectional
-/// controls, line and paragraph separators, format characters, what a renderer ignores, private use, noncharacters.
+/// True for characters that control a terminal, change the writing direction or are invisible: C0, C1, DEL,
+/// bidirectional controls, line and paragraph separators, format characters, default ignorables, private use,
+/// noncharacters.
 ///
-/// Of Unicode's categories Cc, Cf, Co, Cs, Zl and Zp and the property Default_Ignorable_Code_Point, version 17; what is unassigned
-/// in planes 14 and above is included. A test compares with tables that are not ours.
+/// Unicode categories Cc, Cf, Co, Cs, Zl and Zp and the property Default_Ignorable_Code_Point, version 17, and all of
+/// planes 14 to 16. A test compares with the tables of regex-syntax.
 pub fn is_hidden(c: char) -> bool {
     if c < '\u{ad}' {
         return c.is_control();
@@ -17,7 +18,7 @@ pub fn is_hidden(c: char) -> bool {
         || u32::from(c) & 0xfffe == 0xfffe
 }
 
-/// What came from anywhere but us, safe within a line: hidden characters, line breaks and tabs become question marks.
+/// Makes untrusted text safe within a line: hidden characters, line breaks and tabs become question marks.
 pub fn printable(text: &str) -> String {
     text.chars()
         .map(|c| if is_hidden(c) { '?' } else { c })
@@ -30,7 +31,7 @@ mod tests {
 
     use super::*;
 
-    /// The ranges of a class, by regex-syntax's tables of Unicode.
+    /// The ranges of a character class, from regex-syntax's Unicode tables.
     fn ranges(class: &str) -> Vec<(char, char)> {
         let parsed = regex_syntax::Parser::new().parse(class).expect("a class");
         match parsed.kind() {
@@ -44,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn what_unicode_calls_control_format_or_ignorable_is_hidden() {
+    fn control_format_and_ignorable_characters_are_hidden() {
         for (first, last) in ranges(
             r"[\p{Cc}\p{Cf}\p{Co}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\p{Noncharacter_Code_Point}]",
         ) {
@@ -55,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_a_picture_is_not() {
+    fn visible_characters_are_not_hidden() {
         for (first, last) in
             ranges(r"[\p{L}\p{M}\p{N}\p{P}\p{S}\p{Zs}--\p{Default_Ignorable_Code_Point}]")
         {

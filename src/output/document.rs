@@ -1,4 +1,4 @@
-//! What stands at the top of every JSON document: its schema, gdr's version and the time.
+//! Header of every JSON document: schema, version of gdr and time.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,18 +8,18 @@ use serde::Serialize;
 /// A document that a command prints.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Document<T> {
-    /// The schema's id, as in `gdr.doctor/1`.
+    /// Id of the schema, as in `gdr.doctor/1`.
     pub schema: &'static str,
-    /// The version of gdr that wrote it.
+    /// Version of gdr that wrote it.
     pub gdr: &'static str,
-    /// When it was written (UTC, RFC 3339).
+    /// Time of writing (UTC, RFC 3339).
     pub taken: String,
     #[serde(flatten)]
     pub body: T,
 }
 
 impl<T> Document<T> {
-    /// A document that is written now.
+    /// Creates a document with the current time.
     pub fn new(schema: &'static str, body: T) -> Self {
         Self {
             schema,
@@ -30,15 +30,16 @@ impl<T> Document<T> {
     }
 }
 
-/// The time in UTC, as RFC 3339 writes it; `SOURCE_DATE_EPOCH` sets it (<https://reproducible-builds.org/specs/source-date-epoch/>).
+/// Current time in UTC, as RFC 3339; `SOURCE_DATE_EPOCH` overrides it
+/// (<https://reproducible-builds.org/specs/source-date-epoch/>).
 pub fn now() -> String {
     let set = std::env::var("SOURCE_DATE_EPOCH").ok();
     time(set.as_deref()).unwrap_or_else(|| rfc3339(SystemTime::now()))
 }
 
-/// The time that a number of seconds stands for; none where it is no number, or no year that can be written.
+/// Formats seconds since the epoch; none if they are not a number or beyond the year 9999.
 fn time(seconds: Option<&str>) -> Option<String> {
-    /// The last second of the year 9999.
+    /// Last second of the year 9999.
     const LAST: u64 = 253_402_300_799;
     let seconds = seconds?.parse().ok().filter(|seconds| *seconds <= LAST)?;
     Some(rfc3339(
@@ -55,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_set_by_seconds_that_are_a_date() {
+    fn parses_source_date_epoch() {
         assert_eq!(
             time(Some("1700000000")).as_deref(),
             Some("2023-11-14T22:13:20Z")

@@ -1,32 +1,32 @@
-//! The writer before a terminal.
+//! The writer in front of a terminal.
 
 use std::io::{self, Write};
 
 use super::character::is_hidden;
 use super::mark::mark;
 
-/// The longest parameters of a colour: `38;2;255;255;255`.
+/// Maximum length of a colour's parameters: `38;2;255;255;255`.
 const LONGEST_COLOUR: usize = 20;
 
-/// A writer that replaces every hidden character but line feeds and tabs, and every byte that is no UTF-8, by a question mark.
-/// The marks of [`super::paint`] become escape sequences.
+/// A writer that replaces hidden characters, except line feeds and tabs, and invalid UTF-8 with question marks. The
+/// marks of [`super::paint`] become escape sequences.
 pub struct Filter<W: Write> {
     inner: W,
-    /// Bytes that may be the beginning of a character or of a mark.
+    /// An incomplete character or mark.
     pending: Vec<u8>,
 }
 
-/// What stands at the beginning of a text that begins with ESC.
+/// The start of a text that begins with ESC.
 enum Escape {
-    /// A mark of this many bytes, as this sequence.
+    /// A mark: its length in bytes and its escape sequence.
     Mark(usize, String),
-    /// What may become one.
+    /// Possibly an incomplete mark.
     Cut,
     Other,
 }
 
 impl<W: Write> Filter<W> {
-    /// A filter before this writer.
+    /// Filters the output to `inner`.
     pub fn new(inner: W) -> Self {
         Self {
             inner,
@@ -34,12 +34,12 @@ impl<W: Write> Filter<W> {
         }
     }
 
-    /// What is written to.
+    /// The underlying writer.
     pub fn inner(&self) -> &W {
         &self.inner
     }
 
-    /// Hands on what is pending: of what is cut, nothing more comes where `last` is set.
+    /// Writes pending bytes. With `last`, an incomplete character or mark is replaced instead of kept.
     fn pass(&mut self, last: bool) -> io::Result<()> {
         let bytes = std::mem::take(&mut self.pending);
         let mut passed = String::with_capacity(bytes.len());
@@ -57,7 +57,7 @@ impl<W: Write> Filter<W> {
             rest = &rest[taken..];
             match cut {
                 _ if taken < text.len() => break,
-                // A character that is cut in the middle.
+                // An incomplete character.
                 Some(None) if !last => break,
                 Some(length) => {
                     passed.push('?');
@@ -71,7 +71,7 @@ impl<W: Write> Filter<W> {
     }
 }
 
-/// Appends what may pass of a text; how many bytes of it were looked at. What is left may be the beginning of a mark.
+/// Appends the filtered text to `passed` and returns the number of bytes consumed. The rest may be an incomplete mark.
 fn filter(text: &str, passed: &mut String, last: bool) -> usize {
     let mut at = 0;
     while let Some(c) = text[at..].chars().next() {
@@ -141,21 +141,21 @@ mod tests {
     use super::*;
     use crate::output::{filtered, paint};
 
-    fn in_pieces(bytes: &[u8], size: usize) -> String {
+    fn in_chunks(bytes: &[u8], size: usize) -> String {
         let mut filter = Filter::new(Vec::new());
-        for piece in bytes.chunks(size) {
-            filter.write_all(piece).expect("a Vec takes all");
+        for chunk in bytes.chunks(size) {
+            filter.write_all(chunk).expect("a Vec takes all");
         }
         filter.flush().expect("a Vec takes all");
         String::from_utf8(filter.inner).expect("it writes UTF-8")
     }
 
     #[test]
-    fn nothing_hidden_passes_however_it_is_cut() {
+    fn replaces_hidden_characters_at_any_split() {
         let hostile = b"a\x1b[31mb\x9b2J\xc2\x9bc\xe2\x80\xaed\xe2\x80\xa8e\xf3\xa0\x80\x81f\xff\xe2\x80g\x07\x7f\r\n\th\xc3\xa9\xe2\x86\x92";
         for size in 1..hostile.len() {
             assert_eq!(
-                in_pieces(hostile, size),
+                in_chunks(hostile, size),
                 "a?[31mb?2J?c?d?e?f??g???\n\thé→",
                 "{size}"
             );
@@ -163,15 +163,15 @@ mod tests {
     }
 
     #[test]
-    fn colour_passes_and_what_only_looks_like_it_does_not() {
+    fn passes_colour_marks_only() {
         let painted =
             paint(Style::new().bold(), "x") + &paint(AnsiColor::Red.on_default(), "y\u{1b}[32m");
         let wanted = "\u{1b}[1mx\u{1b}[0m\u{1b}[31my?[32m\u{1b}[0m";
         assert_eq!(filtered(&painted), wanted);
         for size in 1..painted.len() {
-            assert_eq!(in_pieces(painted.as_bytes(), size), wanted, "{size}");
+            assert_eq!(in_chunks(painted.as_bytes(), size), wanted, "{size}");
         }
-        // With the number itself no other sequence passes.
+        // Even with the right mark, no other sequence passes.
         for sequence in [
             "[2J",
             "]0;title",
@@ -186,11 +186,11 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_in_the_middle_is_written_at_the_end() {
-        assert_eq!(in_pieces(b"a\xe2\x80", 1), "a?");
-        assert_eq!(in_pieces(b"a\x1b", 1), "a?");
+    fn flush_replaces_incomplete_input() {
+        assert_eq!(in_chunks(b"a\xe2\x80", 1), "a?");
+        assert_eq!(in_chunks(b"a\x1b", 1), "a?");
         assert_eq!(
-            in_pieces(mark().as_bytes(), 1),
+            in_chunks(mark().as_bytes(), 1),
             format!("?{}", &mark()[1..])
         );
     }

@@ -1,4 +1,4 @@
-//! JSON for programs that also reads safely in a terminal: no value changes, hidden characters are escaped.
+//! JSON that is also safe in a terminal: values stay exact, hidden characters are escaped.
 
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write};
@@ -7,19 +7,19 @@ use serde::Serialize;
 
 use super::character::is_hidden;
 
-/// A document over many lines.
+/// Formats a document over several lines.
 pub fn pretty(value: &impl Serialize) -> io::Result<String> {
     let mut text = Vec::new();
     write_pretty(&mut text, value)?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Writes a document over many lines, as it is computed.
+/// Writes a document over several lines, as it is serialized.
 pub fn write_pretty(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
     write(out, |out| Ok(serde_json::to_writer_pretty(out, value)?))
 }
 
-/// Writes a document in one line, as it is computed.
+/// Writes a document on one line, as it is serialized.
 pub fn write_compact(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
     write(out, |out| Ok(serde_json::to_writer(out, value)?))
 }
@@ -35,7 +35,7 @@ fn write(
     out.flush()
 }
 
-/// A writer of JSON: what it is given is handed on with hidden characters as `\u` escapes.
+/// A writer for JSON that replaces hidden characters with `\u` escapes.
 pub fn escaped<W: Write>(inner: W) -> impl Write {
     Escaped {
         inner,
@@ -43,7 +43,7 @@ pub fn escaped<W: Write>(inner: W) -> impl Write {
     }
 }
 
-/// Outside of its strings JSON is ASCII, and in them an escape means the same as the character.
+/// JSON is ASCII outside of strings; inside them, an escape is equivalent to the character.
 fn escape(text: String) -> String {
     if !text.contains(is_escaped) {
         return text;
@@ -53,7 +53,7 @@ fn escape(text: String) -> String {
         match is_escaped(c) {
             true => {
                 for unit in c.encode_utf16(&mut [0; 2]) {
-                    // A String takes all of it.
+                    // Writing to a String cannot fail.
                     let _ = write!(out, "\\u{unit:04x}");
                 }
             }
@@ -63,14 +63,14 @@ fn escape(text: String) -> String {
     out
 }
 
-/// Line breaks between values are the writer's own: in a string they are escaped already.
+/// Line breaks between values are formatting; in strings they are escaped already.
 fn is_escaped(c: char) -> bool {
     is_hidden(c) && c != '\n'
 }
 
 struct Escaped<W: Write> {
     inner: W,
-    /// The beginning of a character.
+    /// An incomplete character.
     pending: Vec<u8>,
 }
 
@@ -84,7 +84,7 @@ impl<W: Write> Write for Escaped<W> {
         };
         let rest = self.pending.split_off(whole);
         let text = std::mem::replace(&mut self.pending, rest);
-        // It was checked above.
+        // Checked above.
         let text = String::from_utf8(text).unwrap_or_default();
         self.inner.write_all(escape(text).as_bytes())?;
         Ok(bytes.len())
@@ -103,7 +103,7 @@ mod tests {
         "\u{0}\u{1b}[31m\n\t\u{7f}\u{9b}\u{202e}\u{2028}\u{feff}\u{e0041}é漢\u{1f600}\"\\";
 
     #[test]
-    fn values_are_exact_and_the_text_hides_nothing() {
+    fn escapes_hidden_characters_without_changing_values() {
         let mut compact = Vec::new();
         write_compact(&mut compact, &[HOSTILE]).expect("a Vec takes all");
         let compact = String::from_utf8(compact).expect("UTF-8");
@@ -118,13 +118,13 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_escaped_wherever_it_is_cut() {
+    fn escapes_at_any_split() {
         let text = serde_json::to_string(HOSTILE).expect("text");
         for size in 1..text.len() {
             let mut out = Vec::new();
             let mut writer = escaped(&mut out);
-            for piece in text.as_bytes().chunks(size) {
-                writer.write_all(piece).expect("a Vec takes all");
+            for chunk in text.as_bytes().chunks(size) {
+                writer.write_all(chunk).expect("a Vec takes all");
             }
             drop(writer);
             assert_eq!(

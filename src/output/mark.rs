@@ -1,15 +1,15 @@
-//! Colour as marks that a text from outside cannot hold: [`super::Filter`] turns them into escape sequences.
+//! Colour marks that external text cannot forge: [`super::Filter`] turns them into escape sequences.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::LazyLock;
 
 use anstyle::Style;
 
-/// ESC, and then a number that is this process's own: no input holds it, because no other process knows it.
+/// ESC and a random number of this process, which no input can contain.
 static MARK: LazyLock<String> =
     LazyLock::new(|| format!("\u{1b}{:016x}", RandomState::new().build_hasher().finish()));
 
-/// What a mark begins with.
+/// The prefix of a mark.
 pub fn mark() -> &'static str {
     &MARK
 }

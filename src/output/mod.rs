@@ -1,8 +1,8 @@
-//! Everything that a person sees passes here: no text of a machine, a file or a command line may control a terminal or hide itself.
+//! All output for people. Text from a machine, a file or the command line must not control a terminal or hide itself.
 //!
-//! [`Filter`] stands before standard output and standard error, so a call site cannot forget it. Colour passes as marks that only
-//! [`paint`] makes; JSON stays exact, because [`write_pretty`] escapes what the filter would replace. What the filter cannot know is which
-//! line breaks are gdr's own: a value that goes into a line is made [`printable`] by whoever writes the line.
+//! [`Filter`] is in front of standard output and standard error, so no call site can forget it. Colour passes as marks
+//! that only [`paint`] makes. JSON stays exact, because [`write_pretty`] escapes what the filter would replace. The
+//! filter cannot know which line breaks are gdr's: code that puts a value into a line makes it [`printable`].
 
 mod character;
 mod document;
@@ -22,20 +22,20 @@ pub use shell::{exact_word, print_exactly, shell_word};
 
 use std::io::{self, LineWriter, Stderr, StdoutLock, Write as _};
 
-/// Standard output for people and programs.
+/// Standard output.
 pub fn stdout() -> Filter<StdoutLock<'static>> {
     Filter::new(io::stdout().lock())
 }
 
-/// Standard error, a line at a time.
+/// Standard error, line-buffered.
 pub fn stderr() -> Filter<LineWriter<Stderr>> {
     Filter::new(LineWriter::new(io::stderr()))
 }
 
-/// A text as it reaches a reader.
+/// Text as the filter prints it.
 pub fn filtered(text: &str) -> String {
     let mut filter = Filter::new(Vec::new());
-    // A Vec takes all of it.
+    // Writing to a Vec cannot fail.
     let _ = filter
         .write_all(text.as_bytes())
         .and_then(|()| filter.flush());

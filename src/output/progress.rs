@@ -1,4 +1,4 @@
-//! A progress bar on a terminal, and nothing elsewhere.
+//! A progress bar on a terminal; nothing elsewhere.
 
 use std::io::IsTerminal as _;
 
@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::printable;
 
-/// How far something is. What it shows is made printable here: it draws past the writers.
+/// A progress bar. It bypasses the filtered writers, so it makes its texts printable.
 pub struct Progress(ProgressBar);
 
 impl Progress {
@@ -18,7 +18,7 @@ impl Progress {
         Self(
             match ProgressStyle::with_template("{prefix} {bar:24} {pos}/{len} {wide_msg}") {
                 Ok(style) => bar.with_style(style),
-                // A template that cannot be read is no reason not to go on.
+                // A bad template is not worth an error.
                 Err(_) => bar,
             },
         )
@@ -31,12 +31,12 @@ impl Progress {
         self.0.set_message(printable(message));
     }
 
-    /// Takes the bar away while something else is written.
+    /// Hides the bar while something else is written.
     pub fn suspend(&self, write: impl FnOnce()) {
         self.0.suspend(write);
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn clear(&self) {
         self.0.finish_and_clear();
     }

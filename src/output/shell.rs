@@ -1,13 +1,13 @@
-//! Words of a command that a person copies into a shell.
+//! Quoting of shell commands that a person copies.
 
 use super::character::{is_hidden, printable};
 
-/// A word as a shell takes it, whatever it holds. Hidden characters become question marks: no name that works has any.
+/// Quotes a word for the shell. Hidden characters become question marks; no valid name contains any.
 pub fn shell_word(word: &str) -> String {
     quoted(&printable(word))
 }
 
-/// A word as a shell takes it, unchanged; none where it holds characters that a script does not show.
+/// Quotes a word for the shell, unchanged; none if it contains hidden characters.
 pub fn exact_word(word: &str) -> Option<String> {
     (!word.contains(is_hidden)).then(|| quoted(word))
 }
@@ -20,8 +20,8 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// A command that prints this text, each of its lines on a line of its own: a line of the text cannot be taken for one of the script.
-/// Hidden characters are written as escapes of printf's `%b`.
+/// A shell command that prints the text. Each line is quoted on its own line and cannot be mistaken for a command.
+/// Hidden characters become escapes of printf's `%b`.
 pub fn print_exactly(text: &str) -> String {
     let is_escaped = |c: char| is_hidden(c) && c != '\n' && c != '\t';
     let conversion = if text.contains(is_escaped) {
@@ -49,7 +49,7 @@ pub fn print_exactly(text: &str) -> String {
     }
 }
 
-/// Within single quotes, for printf's `%b` (POSIX: `\0` and up to three octal digits for a byte).
+/// Escapes a line inside single quotes for printf's `%b` (POSIX: `\0` and up to three octal digits per byte).
 fn escaped(line: &str, is_escaped: impl Fn(char) -> bool) -> String {
     let mut out = String::new();
     for c in line.chars() {
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_reach_the_shell_whole() {
+    fn quotes_words() {
         for (word, text) in [
             ("modprobe", "modprobe"),
             (
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shell_prints_exactly_the_text() {
+    fn prints_text_exactly() {
         for text in [
             "",
             "\n",

@@ -91,7 +91,7 @@ impl<'a> Reader<'a> {
         self.failure.push(failure);
     }
 
-    /// Whether the space ends where Linux ends it for unprivileged readers.
+    /// True if the space ends where Linux ends it for unprivileged readers.
     pub(super) fn ends_unprivileged(&self) -> bool {
         self.ends_at(64) || (self.cardbus && self.ends_at(128))
     }

@@ -1,10 +1,10 @@
-//! What differs between two machines, for people. The JSON is the report's own shape.
+//! Differences between two machines, for people. The JSON is the report itself.
 
 use super::Style;
 use super::text::{Tone, printable, wrap};
 use crate::model::{Change, ChangeKind, DiffReport, Side};
 
-/// The report for people, grouped by area.
+/// Formats the report, grouped by area.
 pub fn table(diff: &DiffReport, style: Style) -> String {
     let mut page = format!(
         "{}{}\n",
@@ -12,7 +12,7 @@ pub fn table(diff: &DiffReport, style: Style) -> String {
         side("B", &diff.b, style)
     );
     if diff.changes.is_empty() {
-        page.push_str("no fact differs\n");
+        page.push_str("no differences\n");
     }
     let mut area = None;
     for change in &diff.changes {
@@ -36,9 +36,9 @@ pub fn table(diff: &DiffReport, style: Style) -> String {
 
 fn left_out(count: usize, width: usize) -> String {
     let text = match count {
-        1 => "1 difference is not shown: any two machines, moments or sources have such; --all shows it".to_owned(),
+        1 => "1 difference is not shown, because it occurs between any two machines or moments; --all shows it".to_owned(),
         _ => format!(
-            "{count} differences are not shown: any two machines, moments or sources have such; --all shows them"
+            "{count} differences are not shown, because they occur between any two machines or moments; --all shows them"
         ),
     };
     format!("\n{}", wrap(&text, width, 0, ""))
@@ -58,7 +58,7 @@ fn side(letter: &str, side: &Side, style: Style) -> String {
     )
 }
 
-/// A thing that one side alone has: one line, whatever is known of it.
+/// An item that only one side has: one line, with its facts if known.
 fn thing(change: &Change, style: Style) -> String {
     let (only, what) = match (&change.a, &change.b) {
         (Some(a), None) => ("only in A", a.as_str()),
@@ -66,7 +66,7 @@ fn thing(change: &Change, style: Style) -> String {
         _ => return fact(change, style),
     };
     let what = match what {
-        "there" | "none" => String::new(),
+        "present" | "none" => String::new(),
         what => format!(" {}", printable(what)),
     };
     let line = format!("{}{what}", printable(&change.area));
@@ -79,7 +79,7 @@ fn thing(change: &Change, style: Style) -> String {
 }
 
 fn fact(change: &Change, style: Style) -> String {
-    let absent = || "not there".to_owned();
+    let absent = || "absent".to_owned();
     let value = |text: &Option<String>| text.as_deref().map_or_else(absent, printable);
     let (from, to) = (value(&change.a), value(&change.b));
     let name = match change.fact.is_empty() {
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_by_area_and_names_what_one_side_alone_has() {
+    fn groups_by_area_and_shows_items_of_one_side() {
         use ChangeKind::*;
         let changes = vec![
             change(
@@ -178,7 +178,7 @@ mod tests {
                 Changed,
             ),
             change("PCI 0000:05:00.0", "", Some("10de:2335"), None, Removed),
-            change("module nvidia_peermem", "", None, Some("there"), Added),
+            change("module nvidia_peermem", "", None, Some("present"), Added),
             change(
                 "NVML",
                 "driver version",
@@ -202,16 +202,16 @@ module nvidia_peermem only in B
 NVML
   ? driver version: unknown (permission denied) \u{2192} 580?[31m
 
-2 differences are not shown: any two machines, moments or sources have
-such; --all shows them
+2 differences are not shown, because they occur between any two machines
+or moments; --all shows them
 ";
         assert_eq!(table(&report(changes, 2), PLAIN), want);
     }
 
     #[test]
-    fn says_so_where_nothing_differs() {
+    fn reports_no_differences() {
         let want =
-            "A: before.json, node17, 2026-11-21T10:15:00Z\nB: live, node17\n\nno fact differs\n";
+            "A: before.json, node17, 2026-11-21T10:15:00Z\nB: live, node17\n\nno differences\n";
         assert_eq!(table(&report(Vec::new(), 0), PLAIN), want);
         let colour = Style {
             color: true,

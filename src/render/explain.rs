@@ -1,4 +1,4 @@
-//! Causes of a text's symptoms with evidence and commands, and the description of a check, for people.
+//! Explanations for people: the causes found in a text with findings and fixes, or a check.
 
 use super::Style;
 use super::text::{Tone, printable, wrap};
@@ -6,13 +6,13 @@ use crate::model::{
     ExplainReport, ExplainedCheck, Finding, Outcome, Severity, Standing, SymptomMatch,
 };
 
-/// Matches shown in full; of the others only the check.
-const SHOWN: usize = 6;
+/// Maximum number of matches shown in full; the others are listed.
+const MAX_MATCHES: usize = 6;
 
-/// Findings shown for one check.
-const FINDINGS: usize = 4;
+/// Maximum number of findings shown in full for one check.
+const MAX_FINDINGS: usize = 4;
 
-/// Indent of the lines below a match.
+/// Indentation of the text below a match.
 const INDENT: usize = 4;
 
 pub fn table(report: &ExplainReport, style: Style) -> String {
@@ -26,7 +26,7 @@ pub fn table(report: &ExplainReport, style: Style) -> String {
     }
     let mut page = String::new();
     if report.matches.is_empty() {
-        page.push_str(&nothing(report, style));
+        page.push_str(&no_match(report, style));
         return page;
     }
     page.push_str(&header(report, style));
@@ -35,11 +35,11 @@ pub fn table(report: &ExplainReport, style: Style) -> String {
         .iter()
         .partition(|found| found.standing == Some(Standing::Excluded));
     let mut shown: Vec<&str> = Vec::new();
-    for found in possible.iter().take(SHOWN) {
+    for found in possible.iter().take(MAX_MATCHES) {
         page.push('\n');
-        page.push_str(&one(found, style));
+        page.push_str(&symptom(found, style));
         if report.host.is_some() {
-            page.push_str(&here(found, report, &mut shown, style));
+            page.push_str(&findings_of(found, report, &mut shown, style));
         } else {
             page.push_str(&labelled("checks:", &found.checks.join(", "), style));
         }
@@ -57,20 +57,17 @@ pub fn table(report: &ExplainReport, style: Style) -> String {
         ));
     }
     page.push('\n');
-    page.push_str(&footer(
-        report,
-        possible.get(SHOWN..).unwrap_or_default(),
-        style,
-    ));
+    let more = possible.get(MAX_MATCHES..).unwrap_or_default();
+    page.push_str(&footer(report, more, style));
     page
 }
 
-/// No match: what to do next.
-fn nothing(report: &ExplainReport, style: Style) -> String {
+/// The message if nothing matched.
+fn no_match(report: &ExplainReport, style: Style) -> String {
     let lines = report.read.map_or(0, |read| read.lines);
     let text = format!(
-        "No known symptom in {} of {}. 'gdr doctor' checks the machine; a longer log may show more (NCCL_DEBUG=INFO, \
-         UCX_LOG_LEVEL=info, dmesg).",
+        "No known symptom in {} of {}. 'gdr doctor' checks the machine anyway; a more verbose log may help \
+         (NCCL_DEBUG=INFO, UCX_LOG_LEVEL=info, dmesg).",
         counted(lines, "line"),
         printable(&report.asked)
     );
@@ -96,15 +93,15 @@ fn header(report: &ExplainReport, style: Style) -> String {
             .as_deref()
             .map_or_else(String::new, |name| format!("{}, ", printable(name)));
         let profiles = printable(&report.profiles.join(", "));
-        let looked = format!("machine: {name}{source}; profiles: {profiles}");
-        page.push_str(&style.paint(Tone::Dim, &wrap(&looked, style.width, 0, "  ")));
+        let checked = format!("checked: {name}{source}; profiles: {profiles}");
+        page.push_str(&style.paint(Tone::Dim, &wrap(&checked, style.width, 0, "  ")));
         page.push('\n');
     }
     page
 }
 
-/// A match: its cause, the line, and a source.
-fn one(found: &SymptomMatch, style: Style) -> String {
+/// A match: its cause, line and source.
+fn symptom(found: &SymptomMatch, style: Style) -> String {
     let cause = printable(&found.cause);
     let head = format!(
         "{:>3} {}",
@@ -126,8 +123,8 @@ fn one(found: &SymptomMatch, style: Style) -> String {
     text
 }
 
-/// The findings of a match's checks. A check shown with an earlier match is only named.
-fn here<'a>(
+/// Findings on the machine for the checks of a match. Checks shown for an earlier match are only named.
+fn findings_of<'a>(
     found: &'a SymptomMatch,
     report: &ExplainReport,
     shown: &mut Vec<&'a str>,
@@ -148,15 +145,15 @@ fn here<'a>(
             .collect();
         let bad: Vec<&&Finding> = findings
             .iter()
-            .filter(|finding| is_shown(finding))
+            .filter(|finding| is_problem(finding))
             .collect();
-        for finding in bad.iter().take(FINDINGS) {
+        for finding in bad.iter().take(MAX_FINDINGS) {
             text.push_str(&entry(finding, style));
         }
-        if bad.len() > FINDINGS {
+        if bad.len() > MAX_FINDINGS {
             let more = format!(
                 "and {} more of {id}: gdr doctor shows them",
-                bad.len() - FINDINGS
+                bad.len() - MAX_FINDINGS
             );
             text.push_str(&labelled("", &more, style));
         }
@@ -170,7 +167,7 @@ fn here<'a>(
             }
         }
     }
-    for (label, ids) in [("passes:", fine), ("n/a:", skipped), ("above:", above)] {
+    for (label, ids) in [("passed:", fine), ("n/a:", skipped), ("above:", above)] {
         if !ids.is_empty() {
             text.push_str(&labelled(label, &ids.join(", "), style));
         }
@@ -178,11 +175,11 @@ fn here<'a>(
     text
 }
 
-fn is_shown(finding: &Finding) -> bool {
+fn is_problem(finding: &Finding) -> bool {
     !matches!(finding.outcome, Outcome::Pass | Outcome::Skip)
 }
 
-/// A finding with its evidence and fix.
+/// A finding with evidence and fix.
 fn entry(finding: &Finding, style: Style) -> String {
     let word = match finding.outcome {
         Outcome::Pass => "pass",
@@ -200,17 +197,17 @@ fn entry(finding: &Finding, style: Style) -> String {
     );
     text.push_str(&labelled("", &printable(&finding.message), style));
     for evidence in &finding.evidence {
-        let seen = format!("{}: {}", evidence.source, evidence.value);
-        text.push_str(&labelled("evidence:", &printable(&seen), style));
+        let value = format!("{}: {}", evidence.source, evidence.value);
+        text.push_str(&labelled("evidence:", &printable(&value), style));
     }
     if let Some(needs) = &finding.needs {
         text.push_str(&labelled("needs:", &printable(needs), style));
     }
     if let Some(fix) = &finding.fix {
         let id = fix.id().map(|id| format!("gdr fix {id}"));
-        // Never wrapped: people paste it.
+        // A command is not wrapped, so it can be pasted.
         for command in id.iter().chain(&fix.manual().command) {
-            text.push_str(&format!("{:12}fix:     {}\n", "", printable(command)));
+            text.push_str(&format!("{:12}fix:      {}\n", "", printable(command)));
         }
         if let Some(advice) = &fix.manual().advice {
             text.push_str(&labelled("fix:", &printable(advice), style));
@@ -221,7 +218,7 @@ fn entry(finding: &Finding, style: Style) -> String {
     }
     text + &labelled(
         "fix:",
-        &format!("gdr explain {} describes the fix", finding.id),
+        &format!("gdr explain {} shows how to repair it", finding.id),
         style,
     )
 }
@@ -234,17 +231,19 @@ fn footer(report: &ExplainReport, more: &[&SymptomMatch], style: Style) -> Strin
     }
     let wrong = |finding: &Finding| matches!(finding.outcome, Outcome::Fail | Outcome::Warn);
     text.push_str(match (&report.host, report.findings.iter().any(wrong)) {
-        (None, _) => "gdr explain ID describes a check and its fix.",
-        (Some(_), true) => "Fix what fails or warns above first; gdr explain ID describes a check.",
+        (None, _) => "gdr explain ID shows what a check reads and how to repair it.",
+        (Some(_), true) => {
+            "Repair the failures and warnings above first; gdr explain ID shows details of a check."
+        }
         (Some(_), false) => {
-            "None of these checks finds a fault on this machine. If the text comes from another machine, name a record of it: \
-             --from FILE (see gdr snapshot)."
+            "These checks found no problem on this machine. If the text is from another machine, \
+             check that one with --from FILE (see gdr snapshot)."
         }
     });
     wrap(&text, style.width, 0, "") + "\n"
 }
 
-/// The description of a check.
+/// A check: rule, reason, sources, fix, references.
 fn explained(check: &ExplainedCheck, style: Style) -> String {
     let severity = match check.severity {
         Severity::Error => "error",
@@ -268,14 +267,15 @@ fn explained(check: &ExplainedCheck, style: Style) -> String {
     text
 }
 
-/// A label and its text, wrapped below the text's start.
+/// A label and its text, wrapped below its start.
 fn labelled(label: &str, body: &str, style: Style) -> String {
-    const WIDE: usize = 8;
+    const WIDE: usize = 9;
     let start = match label {
-        "log:" | "source:" | "checks:" | "passes:" | "n/a:" | "above:" | "rule:" | "why:"
+        "log:" | "source:" | "checks:" | "passed:" | "n/a:" | "above:" | "rule:" | "why:"
         | "read:" | "fix:" | "see:" => INDENT,
         _ => INDENT + 8,
     };
+    // A text without a label is indented like the labels.
     let column = if label.is_empty() {
         start
     } else {

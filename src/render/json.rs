@@ -1,4 +1,5 @@
-//! The topology for programs: schema `gdr.topo/1`. Fields may be added; a removal or a new meaning is `/2`.
+//! The topology for programs: schema `gdr.topo/1`. Fields may be added; removing one or changing its meaning makes
+//! `/2`.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -12,7 +13,7 @@ use crate::model::{Bdf, Fact, Host, Kind, Match, Note, Path, Row, Verdict};
 use crate::output;
 use crate::topo::{MAX_PATHS, MAX_ROWS, redirects};
 
-/// The document. Its lists are what serializes as these types: they are computed while they are written.
+/// The document. The types of its lists describe their schema; the values are computed while they are written.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Document")]
 pub struct Document<
@@ -25,57 +26,57 @@ pub struct Document<
     pub host: Host,
     /// The rows: GPUs, NICs, NVMe controllers.
     pub devices: Devices,
-    /// `matrix.ROW.COL`: X, NV#, PIX, PXB, PHB, NODE, SYS; null where it is not known. Empty where `omitted` says so.
+    /// `matrix.ROW.COL`: X, NV#, PIX, PXB, PHB, NODE, SYS; null if unknown. Empty if `omitted` lists it.
     pub matrix: Matrix,
-    /// For each GPU its NIC, and for each NIC its GPU.
+    /// The NIC for each GPU, and the GPU for each NIC.
     pub pairs: Pairs,
-    /// The way between each GPU and each other GPU and NIC. Empty where `omitted` says so.
+    /// The path between each GPU and each other GPU and NIC. Empty if `omitted` lists it.
     pub paths: Paths,
-    /// What is left out because there are too many devices; absent where nothing is.
+    /// Parts left out because there are too many devices; absent if complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub omitted: Option<Omitted>,
-    /// What could not be read or made sense of.
+    /// Sources that could not be read or parsed.
     pub notes: Notes,
 }
 
-/// What is left out of the document.
+/// Parts left out of the document.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Omitted {
     /// The fields that are empty.
     pub fields: Vec<&'static str>,
     pub reason: String,
-    /// The most rows of which all pairs are computed.
+    /// Maximum number of rows for which gdr computes all pairs.
     pub max_rows: usize,
-    /// The most pairs with a GPU whose paths are computed.
+    /// Maximum number of pairs with a GPU for which gdr computes paths.
     pub max_paths: usize,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Device {
-    /// As in `GPU0`.
+    /// Name, as in `GPU0`.
     pub name: String,
-    /// gpu, nic or nvme.
+    /// Kind: gpu, nic or nvme.
     pub kind: Kind,
     /// PCI address; null for a software device without one.
     pub bdf: Option<Bdf>,
-    /// NUMA node; null where the kernel says −1 or it is not known.
+    /// NUMA node; null if the kernel reports −1 or it is unknown.
     pub numa: Option<u32>,
-    /// Product name, RDMA device or controller.
+    /// Product name, or name of the RDMA device or controller.
     pub label: String,
     pub uuid: Option<String>,
-    /// CPUs near it, as a list of ranges.
+    /// Nearby CPUs, as a list of ranges.
     pub cpus: Option<String>,
     /// NUMA nodes of those CPUs, as a list of ranges.
     pub cpu_nodes: Option<String>,
-    /// NUMA node of a coherent GPU's own memory.
+    /// NUMA node of the memory of a coherent GPU.
     pub memory_node: Option<u32>,
-    /// Active NVLinks of a GPU; null where NVML did not tell.
+    /// Number of active NVLinks of a GPU; null without NVML.
     pub nvlinks: Option<u32>,
-    /// Software over a network device.
+    /// A software device over a network device.
     pub software: bool,
-    /// Physical function of a virtual one.
+    /// Physical function of a virtual function.
     pub physical_function: Option<Bdf>,
-    /// A port is up; null for what has none.
+    /// A port is up; null for devices without ports.
     pub active: Option<bool>,
 }
 
@@ -86,34 +87,34 @@ pub struct PairOut {
     pub partner: Option<String>,
     /// A nearer NIC that has no active port.
     pub down: Option<String>,
-    /// All partners that are equally near; `partner` alone where `omitted` names the matrix.
+    /// All equally near partners; only `partner` if `omitted` lists the matrix.
     pub best: Vec<String>,
-    /// good, likely_good, bad, unknown.
+    /// Rating: good, likely_good, bad, unknown.
     pub verdict: Verdict,
     pub reason: String,
-    /// What to move where.
+    /// Which device to move where.
     pub advice: Option<String>,
 }
 
-/// A path with what ACS does to it.
+/// A path and the effect of ACS.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct PathOut {
     #[serde(flatten)]
     pub path: Path,
-    /// Ports whose ACS bits redirect or block it; null where that could not be read.
+    /// Ports whose ACS bits redirect or block traffic on the path; null if unknown.
     pub redirected_at: Option<Vec<RedirectOut>>,
 }
 
-/// A port whose ACS bits redirect or block.
+/// A port whose ACS bits redirect or block traffic.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct RedirectOut {
     pub port: Bdf,
-    /// The bits, by lspci's names.
+    /// The bits, in lspci's names.
     pub bits: Vec<String>,
 }
 
-/// Writes the document. Matrix and paths grow quadratically, so each value is computed when it is
-/// written and none is stored.
+/// Writes the document. Matrix and paths grow quadratically, so values are computed while they are written, and not
+/// stored.
 pub fn write(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
     let topology = view.topology;
     let rows = &topology.rows;

@@ -1,4 +1,4 @@
-//! The matrix of a topology: how each row reaches each other one, and behind that its place and name.
+//! The matrix of a topology: the path class of each pair of rows, followed by location and name.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -7,11 +7,11 @@ use super::text::{Tone, blocks, printable, wrap};
 use super::{Style, View};
 use crate::model::{Fact, Row};
 
-/// The columns behind the cells.
+/// The columns after the cells.
 const ENDS: [&str; 4] = ["CPUs", "NUMA", "Address", "Device"];
 
-/// Rows and columns, left aligned, two blanks between columns. Where there are too many rows, the devices without cells. What
-/// a line does not hold follows below: first the cells, then the devices.
+/// Left-aligned rows and columns, two spaces between columns. With too many rows, only the devices. Columns that do
+/// not fit follow below: first the cells, then the devices.
 pub fn write(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
     let rows = &view.topology.rows;
     let cells = if view.topology.has_all_pairs() {
@@ -19,7 +19,7 @@ pub fn write(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
     } else {
         0
     };
-    // Every column is as wide as its widest text. No text is kept: a matrix has a million.
+    // Each column is as wide as its widest text. Texts are not stored: a matrix may have a million.
     let name = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
     let mut widths: Vec<usize> = rows.iter().take(cells).map(|row| row.name.len()).collect();
     let mut ends = ENDS.map(str::len);
@@ -46,20 +46,20 @@ pub fn write(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
         )?;
         out.write_all(b"\n")?;
     }
-    // Lists of CPUs are cut; the device's name wraps in what is left, however narrow.
+    // Lists of CPUs are cut; the device name wraps in the remaining space.
     ends[0] = ends[0].min(room / 4);
     ends[3] = ends[3]
         .min(room.saturating_sub(name + sum(&ends[..3]) + GAP))
-        .max(NARROWEST);
+        .max(MIN_WIDTH);
     block(view, name, None, Some(ends), out)
 }
 
 const GAP: usize = 2;
 
-/// The narrowest column of device names.
-const NARROWEST: usize = 12;
+/// Minimum width of the column of device names.
+const MIN_WIDTH: usize = 12;
 
-/// Some columns of cells, the columns behind them, or both.
+/// Some columns of cells, the columns after them, or both.
 fn block(
     view: &View<'_>,
     name: usize,
@@ -124,7 +124,7 @@ fn cell(view: &View<'_>, a: usize, b: usize) -> String {
     }
 }
 
-/// A text of at most so many characters.
+/// Cuts a text to a number of characters.
 fn cut(text: String, width: usize) -> String {
     match text.chars().count() > width {
         true => text
@@ -136,7 +136,7 @@ fn cut(text: String, width: usize) -> String {
     }
 }
 
-/// What stands behind the cells of a row.
+/// The columns after the cells of a row.
 fn end(view: &View<'_>, row: &Row) -> [String; 4] {
     let numa = match &row.numa {
         Fact::Known(Some(node)) => node.to_string(),
@@ -168,7 +168,7 @@ fn device(view: &View<'_>, row: &Row) -> String {
     text
 }
 
-/// Colours the first words of a line: its name and its cells. Blanks stay as they are.
+/// Colours the first words of a line: its name and its cells. Spaces are kept.
 fn paint_line(style: Style, header: bool, line: &str, cells: usize) -> String {
     if header {
         return style.paint(Tone::Strong, line);

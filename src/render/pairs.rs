@@ -1,4 +1,4 @@
-//! The NIC for each GPU, with lines ready for NCCL, UCX, CUDA and numactl.
+//! The NIC for each GPU, with settings for NCCL, UCX, CUDA and numactl.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use crate::output::shell_word;
 /// The RDMA devices by name.
 type Devices<'a> = BTreeMap<&'a str, &'a RdmaDevice>;
 
-/// One paragraph a GPU.
+/// One paragraph per GPU.
 pub fn write(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
     let rows = &view.topology.rows;
     let mut devices = Devices::new();
@@ -25,7 +25,7 @@ pub fn write(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
         .filter(|m| rows[m.row].kind == Kind::Gpu)
         .peekable();
     if gpus.peek().is_none() {
-        return out.write_all(b"# there is no GPU to find a NIC for\n");
+        return out.write_all(b"# no GPU found\n");
     }
     gpus.try_for_each(|m| out.write_all(paragraph(view, &devices, m).as_bytes()))
 }
@@ -43,7 +43,7 @@ fn paragraph(view: &View<'_>, devices: &Devices<'_>, m: &Match) -> String {
     let nic = m.pick.map(|pick| &rows[pick]);
     if let Some(nic) = nic.filter(|nic| !nic.named) {
         text.push_str(&comment(&format!(
-            "the RDMA device of {} ({label}) is not named by this source: its name is in \
+            "this source does not contain the name of the RDMA device of {} ({label}): see \
              /sys/bus/pci/devices/{label}/infiniband",
             nic.name,
             label = nic.label
@@ -54,13 +54,13 @@ fn paragraph(view: &View<'_>, devices: &Devices<'_>, m: &Match) -> String {
     text
 }
 
-/// A line to put before a program. What is not known is left out.
+/// Variables to put before a command; unknown values are left out.
 fn line(devices: &Devices<'_>, gpu: &Row, nic: Option<&Row>) -> String {
     let mut parts = vec!["env".to_owned()];
     match &gpu.uuid {
         Some(uuid) => parts.push(format!("CUDA_VISIBLE_DEVICES={}", shell_word(uuid))),
         None => {
-            // By default CUDA counts the fastest first.
+            // By default, CUDA orders devices by speed.
             parts.push("CUDA_DEVICE_ORDER=PCI_BUS_ID".to_owned());
             parts.push(format!(
                 "CUDA_VISIBLE_DEVICES={}",
@@ -71,7 +71,7 @@ fn line(devices: &Devices<'_>, gpu: &Row, nic: Option<&Row>) -> String {
     if let Some(nic) = nic {
         let port = port(devices, &nic.label);
         let name = &nic.label;
-        // The second equals sign asks NCCL for this very name; without it mlx5_1 would also mean mlx5_10.
+        // The second equals sign makes NCCL match the full name; otherwise mlx5_1 also matches mlx5_10.
         parts.push(format!(
             "NCCL_IB_HCA={}",
             shell_word(&format!("={name}:{port}"))
@@ -89,7 +89,7 @@ fn line(devices: &Devices<'_>, gpu: &Row, nic: Option<&Row>) -> String {
     parts.join(" ") + " COMMAND"
 }
 
-/// The first port that is up, else the first there is.
+/// The first active port, else the first port.
 fn port(devices: &Devices<'_>, name: &str) -> u32 {
     let ports = devices
         .get(name)

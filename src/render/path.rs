@@ -20,7 +20,7 @@ pub fn text(view: &View<'_>, path: &Path) -> String {
         && let Some(Fact::Known(count @ 1..)) = view.topology.pair(a, b).map(|pair| pair.nvlinks)
     {
         head.push_str(&format!(
-            ", and {count} NVLinks, which CUDA prefers; over PCI Express the way is"
+            ", and {count} NVLinks, which CUDA prefers; the PCI Express path is"
         ));
     }
     let mut text = wrap(&head, view.style.width, 0, "  ") + "\n";
@@ -45,12 +45,12 @@ pub fn text(view: &View<'_>, path: &Path) -> String {
                 narrow.below
             )
         }
-        Fact::Unknown(why) => format!("bottleneck: not known ({})", why.phrase()),
+        Fact::Unknown(why) => format!("bottleneck: unknown ({})", why.phrase()),
     };
     text + &wrap(&bottleneck, view.style.width, 0, "  ") + "\n"
 }
 
-/// The first hop of the second leg.
+/// Index of the first hop of the second leg.
 fn turn(view: &View<'_>, path: &Path) -> usize {
     let place = |hop: &Hop| view.facts.device(hop.bdf).and_then(|d| d.place.known());
     let first = path.hops.first().and_then(place);
@@ -83,7 +83,7 @@ fn line(view: &View<'_>, path: &Path, hop: &Hop, redirects: &[crate::topo::Redir
     let what = match &hop.link {
         Fact::Known(Some(state)) => format!("link {}", link(state)),
         Fact::Known(None) => String::new(),
-        Fact::Unknown(why) => format!("link not known ({})", why.phrase()),
+        Fact::Unknown(why) => format!("link unknown ({})", why.phrase()),
     };
     let mut found = redirects.iter().filter(|redirect| redirect.port == hop.bdf);
     let (acs, tone) = match found.next().map(|redirect| &redirect.bits) {
@@ -95,7 +95,7 @@ fn line(view: &View<'_>, path: &Path, hop: &Hop, redirects: &[crate::topo::Redir
             Fact::Known(Some(bits)) => (format!("ACS {bits}"), None),
             _ => (String::new(), None),
         },
-        Some(Fact::Unknown(why)) => (format!("ACS not known ({})", why.phrase()), None),
+        Some(Fact::Unknown(why)) => (format!("ACS unknown ({})", why.phrase()), None),
         None => (String::new(), None),
     };
     let mut text = format!("  {}  {role:<30}", hop.bdf);

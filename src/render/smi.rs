@@ -1,7 +1,7 @@
-//! The bytes of `nvidia-smi topo`.
+//! The output of `nvidia-smi topo`, byte for byte.
 //!
-//! Taken from its output on driver 580 (docs/measured); what older branches do otherwise is from public logs. Underlining
-//! is printed to files too; a GPU's line has two tabs before its own memory's NUMA node, a NIC's ends in four.
+//! From its output on driver 580 (docs/measured), and from public logs for older branches. It underlines even in
+//! files. The line of a GPU has two tabs before the NUMA node of its memory; that of a NIC ends in four.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -13,22 +13,22 @@ use super::text::printable;
 use crate::model::{Fact, Facts, Kind, Nvml, P2pCapability, P2pStatus, Row};
 use crate::output::paint;
 
-/// How a driver branch prints.
+/// Output format of a driver branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dialect {
     branch: Option<u32>,
     /// Underlines the header with escape sequences.
     underline: bool,
-    /// Names NICs by number, with a legend; before, by RDMA device.
+    /// NICs have numbers and a legend; older branches use the names of the RDMA devices.
     numbered_nics: bool,
     /// Has the column `GPU NUMA ID`.
     memory_node: bool,
 }
 
-/// Branches whose output was compared byte for byte.
+/// Branches that were compared byte for byte.
 const SAMPLED: [u32; 1] = [580];
 
-/// The dialect of this machine's driver.
+/// The format of this machine's driver.
 pub fn dialect(facts: &Facts) -> Dialect {
     let version = facts.driver.version();
     let branch = version
@@ -44,29 +44,29 @@ pub fn dialect(facts: &Facts) -> Dialect {
 }
 
 impl Dialect {
-    /// What to tell a user who relies on the bytes.
+    /// A note for users who rely on the exact bytes.
     pub fn note(&self) -> Option<String> {
         match self.branch {
             Some(branch) if SAMPLED.contains(&branch) => None,
             Some(branch) => Some(format!(
-                "no sample of nvidia-smi {branch} was compared with; this is the nearest dialect known"
+                "gdr has no sample of nvidia-smi {branch}; this is the nearest known format"
             )),
             None => Some(format!(
-                "the driver's version is not known; this is what nvidia-smi {} prints",
+                "unknown driver version; this is the format of nvidia-smi {}",
                 SAMPLED[0]
             )),
         }
     }
 }
 
-/// `nvidia-smi topo -m`, or `-mp` where the view asks for PCI alone.
+/// `nvidia-smi topo -m`, or `-mp` if the view shows PCI only.
 pub fn matrix(view: &View<'_>, dialect: &Dialect, out: &mut dyn Write) -> io::Result<()> {
     let rows: Vec<(usize, &Row)> = view
         .topology
         .rows
         .iter()
         .enumerate()
-        // It knows no RDMA device without a PCI function.
+        // nvidia-smi does not list RDMA devices without a PCI function.
         .filter(|(_, row)| row.bdf.is_some())
         .collect();
     let name = |row: &Row| match row.kind {

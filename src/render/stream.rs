@@ -1,11 +1,11 @@
-//! Sequences and maps that are serialized while they are computed, so that none of them is ever held whole.
+//! Sequences and maps that serialize while they are computed, without being stored.
 
 use serde::{Serialize, Serializer};
 
-/// A sequence: its items are made when they are written.
+/// A sequence whose items are computed while it is written.
 pub struct Items<F>(pub F);
 
-/// A map: its entries are made when they are written, in the order in which they come.
+/// A map whose entries are computed while it is written, in the order of computation.
 pub struct Entries<F>(pub F);
 
 impl<F, I> Serialize for Items<F>

@@ -1,4 +1,4 @@
-//! The topology for people: the matrix, its legend, the pairs and what they are worth.
+//! The topology for people: the matrix, its legend, the pairs and their ratings.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -49,10 +49,10 @@ fn legend(view: &View<'_>) -> String {
     }
     let not_known = match seen.not_covered {
         true => {
-            "not in this source: 'lspci -vvv' of the whole machine, as root, shows more; a snapshot of it (gdr \
-             snapshot) shows all"
+            "unknown in this source: use lspci -vvv of the whole machine as root, or better a snapshot (gdr \
+             snapshot)"
         }
-        false => "not known: see gdr topo --verbose",
+        false => "unknown: see gdr topo --verbose",
     };
     let class = |class: PciClass| (class.letters(), seen.classes.contains(&class));
     [
@@ -92,13 +92,13 @@ fn legend(view: &View<'_>) -> String {
     .collect()
 }
 
-/// What occurs in the matrix.
+/// What the matrix contains.
 #[derive(Default)]
 struct Seen {
     nvlinks: bool,
     classes: BTreeSet<PciClass>,
     unknown: bool,
-    /// A class is unknown because the source does not tell of bridges or NUMA nodes.
+    /// A class is unknown because the source lacks bridges or NUMA nodes.
     not_covered: bool,
 }
 
@@ -128,7 +128,7 @@ fn pairing(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
         out.write_all(one(view, m).as_bytes())?;
     }
     let chosen: BTreeSet<usize> = of(Kind::Gpu).flat_map(|m| m.best.iter().copied()).collect();
-    // The reverse says something new only of NICs that are no GPU's best.
+    // The reverse direction adds information only for NICs that are not the best of a GPU.
     for m in of(Kind::Nic).filter(|m| !chosen.contains(&m.row)) {
         out.write_all(one(view, m).as_bytes())?;
     }
@@ -150,7 +150,7 @@ fn one(view: &View<'_>, m: &Match) -> String {
         .collect();
     let also = match others.is_empty() {
         true => String::new(),
-        false => format!(" (as near: {})", others.join(" ")),
+        false => format!(" (equally near: {})", others.join(" ")),
     };
     let begin = format!("{} -> {}{also}: ", row.name, rows[pick].name);
     let mut rest = format!(": {}", tail(&m.reason));
@@ -188,7 +188,7 @@ fn advice(view: &View<'_>, m: &Match) -> String {
     })
 }
 
-/// A line with a verdict, which alone is coloured.
+/// A line with a verdict; only the verdict is coloured.
 fn judged(view: &View<'_>, begin: &str, m: &Match, rest: &str) -> String {
     let verdict = m.verdict.phrase();
     let line = wrap(
@@ -198,14 +198,14 @@ fn judged(view: &View<'_>, begin: &str, m: &Match, rest: &str) -> String {
         "  ",
     );
     let painted = view.style.paint(Tone::of_verdict(m.verdict), verdict);
-    // A verdict of two words that a line break divides keeps its place and loses its colour.
+    // A verdict of two words loses its colour if a line break divides it.
     format!(
         "{}\n",
         line.replacen(&format!("{verdict}: "), &format!("{painted}: "), 1)
     )
 }
 
-/// Who else's traffic goes over a link: the first names, and how many more there are.
+/// Other rows that use a link: the first names, and the number of others.
 fn shared(view: &View<'_>, below: Bdf, ends: [usize; 2]) -> String {
     const SHOWN: usize = 32;
     let rows = view.topology.sharers(below, ends).take(SHOWN);
@@ -218,18 +218,18 @@ fn shared(view: &View<'_>, below: Bdf, ends: [usize; 2]) -> String {
     }
 }
 
-/// The reason without the names that the line begins with.
+/// The reason without the names at the start of the line.
 fn tail(reason: &str) -> &str {
     reason.split_once(": ").map_or(reason, |(_, tail)| tail)
 }
 
-/// What a reader should know of how this was read.
+/// Remarks on the sources.
 fn remarks(view: &View<'_>) -> Vec<String> {
     let mut remarks = Vec::new();
     if !view.topology.has_all_pairs() {
         let omission = view.topology.omission().unwrap_or_default();
         remarks.push(format!(
-            "No matrix: {omission}. Shown are the devices and one nearest partner of each."
+            "No matrix: {omission}. The table shows the devices and one nearest partner each."
         ));
     }
     let gpus = view.topology.rows_of(Kind::Gpu).count();
@@ -244,7 +244,7 @@ fn remarks(view: &View<'_>) -> Vec<String> {
                 |note| note.message.clone(),
             );
         remarks.push(format!(
-            "NVLinks are not known ({why}): GPU pairs show their PCI class."
+            "NVLinks are unknown ({why}): GPU pairs show their PCI class."
         ));
     }
     let managed: BTreeSet<Bdf> = view
@@ -270,7 +270,7 @@ fn remarks(view: &View<'_>) -> Vec<String> {
         .collect();
     if !others.is_empty() {
         remarks.push(format!(
-            "Not managed by the NVIDIA driver, so not a row: {}.",
+            "Not listed, because the NVIDIA driver does not manage them: {}.",
             others.join(", ")
         ));
     }
@@ -285,7 +285,7 @@ fn remarks(view: &View<'_>) -> Vec<String> {
         .collect();
     if !management.is_empty() {
         remarks.push(format!(
-            "They manage NVSwitches and are no NICs: {}.",
+            "Management functions of NVSwitches, not NICs: {}.",
             management.join(", ")
         ));
     }

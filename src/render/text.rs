@@ -80,7 +80,7 @@ impl Style {
     }
 }
 
-/// A bandwidth in GB/s (10⁹ bytes a second).
+/// Formats a bandwidth in GB/s (10⁹ bytes per second).
 pub fn bandwidth(bytes_per_second: u64) -> String {
     let tenths = bytes_per_second / 100_000_000;
     format!("{}.{} GB/s", tenths / 10, tenths % 10)
@@ -100,8 +100,7 @@ pub fn class(class: &Fact<PciClass>) -> &'static str {
     class.known().map_or("?", |class| class.letters())
 }
 
-/// Wraps a text at blanks to `width` columns. It begins at column `start`; later lines begin with
-/// `indent`.
+/// Wraps a text at spaces to `width` columns. It starts at column `start`; later lines start with `indent`.
 pub fn wrap(text: &str, width: usize, start: usize, indent: &str) -> String {
     let mut out = String::new();
     let mut column = start;
@@ -144,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_that_do_not_fit_follow_in_another_block() {
+    fn splits_columns_into_blocks() {
         assert_eq!(blocks(4, &[3, 3, 3], 2, 19), std::slice::from_ref(&(0..3)));
         assert_eq!(blocks(4, &[3, 3, 3], 2, 18), [0..2, 2..3]);
         assert_eq!(blocks(4, &[30, 3, 30], 2, 18), [0..1, 1..2, 2..3]);
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_rounded_down_and_lines_are_broken_at_blanks() {
+    fn rounds_down_and_wraps_at_spaces() {
         assert_eq!(bandwidth(63_015_384_615), "63.0 GB/s");
         assert_eq!(bandwidth(985_000_000), "0.9 GB/s");
         assert_eq!(wrap("one two three", 7, 0, "  "), "one two\n  three");
@@ -160,7 +159,7 @@ mod tests {
         assert_eq!(
             wrap("endless", 3, 4, "  "),
             "endless",
-            "the first word stays where it begins"
+            "the first word is not moved"
         );
     }
 }

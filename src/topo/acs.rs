@@ -127,7 +127,7 @@ fn judge(port: &PciDevice, target: Option<&PciDevice>, translated: bool) -> Redi
         .map(|link| link.port_number);
     match number.map(|number| acs.egress_blocks(number)) {
         Some(Fact::Known(true)) => bits.push("EgressCtrl"),
-        // Whether the port also blocks is unknown.
+        // The port may also block.
         Some(Fact::Unknown(why)) => return unknown(why),
         Some(Fact::Known(false)) | None => {}
     }

@@ -189,7 +189,7 @@ impl<'a> Forest<'a> {
     }
 }
 
-/// Whether the function is directly below the root complex.
+/// True if the function is directly below the root complex.
 fn is_on_a_root_bus(device: &PciDevice) -> bool {
     device
         .place

@@ -56,10 +56,11 @@ impl<'t> Partners<'t> {
     }
 
     fn add(&mut self, row: usize) {
-        let (Some(end), Some(of)) = (self.topology.end(row), self.topology.rows.get(row)) else {
+        let (Some(end), Some(device)) = (self.topology.end(row), self.topology.rows.get(row))
+        else {
             return;
         };
-        let (Fact::Known(place), false) = (&end.place, of.software) else {
+        let (Fact::Known(place), false) = (&end.place, device.software) else {
             return;
         };
         if let Some(bdf) = end.bdf {
@@ -67,7 +68,7 @@ impl<'t> Partners<'t> {
         }
         if let Fact::Known(Some(node)) = end.numa {
             self.by_node.entry(node).or_default().push(row);
-            if of.coherent {
+            if device.coherent {
                 self.coherent.entry(node).or_default().push(row);
             }
         }

@@ -62,7 +62,7 @@ fn gpu(facts: &Facts, number: usize, device: &PciDevice) -> Row {
         .gpus
         .known()
         .and_then(|gpus| gpus.get(&device.bdf));
-    let from_driver = |of: fn(&DriverGpu) -> Option<String>| driver.and_then(of);
+    let from_driver = |field: fn(&DriverGpu) -> Option<String>| driver.and_then(field);
     let name = nvml.and_then(|gpu| gpu.name.known().cloned());
     let uuid = nvml.and_then(|gpu| gpu.uuid.known().cloned());
     Row {

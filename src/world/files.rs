@@ -30,7 +30,7 @@ pub trait Files: Send + Sync {
     /// The state of a path, links followed.
     fn state(&self, path: &Path) -> Result<FileState, FileError>;
 
-    /// Whether this process may read and write the file; unknown for recorded machines.
+    /// True if this process may read and write the file; unknown for recorded machines.
     fn usable(&self, path: &Path) -> Fact<bool>;
 
     /// A whole file, up to 16 MiB.
@@ -103,7 +103,7 @@ pub trait Files: Send + Sync {
         as_text(path, self.read(path)?)
     }
 
-    /// Whether a path exists; an error if that cannot be determined.
+    /// True if a path exists; an error if that cannot be determined.
     fn exists(&self, path: &Path) -> Result<bool, FileError> {
         match self.state(path) {
             Ok(_) => Ok(true),

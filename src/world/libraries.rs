@@ -214,7 +214,7 @@ impl Libraries {
         }
     }
 
-    /// Whether [`mapping`](Self::mapping) or [`registration`](Self::registration) can run or is recorded.
+    /// True if [`mapping`](Self::mapping) or [`registration`](Self::registration) can run or is recorded.
     pub fn can_try(&self) -> bool {
         match &self.source {
             Source::Live(_) => true,

@@ -193,7 +193,7 @@ fn an_ordinary_user_reads_once_that_root_is_needed() {
     );
     let run = as_nobody(&["fix", "memlock"]);
     ended(&run, 3);
-    assert!(run.stderr.contains("root is needed"), "{}", run.stderr);
+    assert!(run.stderr.contains("root is required"), "{}", run.stderr);
     assert!(
         run.stderr.ends_with("Run: sudo gdr fix memlock\n"),
         "{}",

@@ -67,7 +67,7 @@ fn clears_redirecting_ports_and_undoes_it() {
     let again = bench.repair(&["fix-acs", "--yes"]);
     ended(&again, 0);
     assert!(
-        again.stdout.contains("Nothing is to be changed"),
+        again.stdout.contains("Nothing to change"),
         "{}",
         again.stdout
     );

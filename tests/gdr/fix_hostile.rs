@@ -196,7 +196,7 @@ fn unit_rejects_replaceable_program() {
         .join(" ");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(
-        stdout.contains("others may write to /tmp (mode 1777)"),
+        stdout.contains("other users can write to /tmp (mode 1777)"),
         "{stdout}"
     );
     assert!(

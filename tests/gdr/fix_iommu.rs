@@ -82,7 +82,7 @@ fn changes_group_type_of_unbound_gpu() {
     let again = bench.repair(&["fix", "iommu", "--yes"]);
     ended(&again, 0);
     assert!(
-        again.stdout.contains("Nothing is to be changed"),
+        again.stdout.contains("Nothing to change"),
         "{}",
         again.stdout
     );
@@ -131,7 +131,7 @@ fn bound_devices_need_kernel_parameter() {
     let run = bench.repair(&["fix", "iommu", "--yes"]);
     ended(&run, 0);
     assert!(
-        run.stdout.contains("it will hold once the rest is done"),
+        run.stdout.contains("fixed after the remaining actions"),
         "{}",
         run.stdout
     );
@@ -140,7 +140,7 @@ fn bound_devices_need_kernel_parameter() {
     let again = bench.repair(&["fix", "iommu", "--yes"]);
     ended(&again, 0);
     assert!(
-        again.stdout.contains("Nothing is to be changed"),
+        again.stdout.contains("Nothing to change"),
         "{}",
         again.stdout
     );

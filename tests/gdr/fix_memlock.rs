@@ -100,7 +100,7 @@ fn removes_limit_for_next_login() {
         "then: Log in again",
         "then: Restart the services while they are idle: systemctl restart slurmd docker",
         "PropagateResourceLimitsExcept=MEMLOCK",
-        "limits.memlock: it will hold once the rest is done",
+        "limits.memlock: fixed after the remaining actions",
     ] {
         assert!(text.contains(word), "'{word}' in: {text}");
     }
@@ -160,7 +160,7 @@ fn removes_limit_for_next_login() {
     ended(&again, 0);
     let text = flat(&again);
     assert!(
-        text.contains("Nothing is to be changed") && text.contains("Log in again."),
+        text.contains("Nothing to change") && text.contains("Log in again."),
         "{text}"
     );
     ended(&bench.repair(&["undo"]), 0);
@@ -201,7 +201,7 @@ fn prints_commands_without_programs() {
     let run = bench.gdr(&["fix", "memlock", "--yes"]);
     ended(&run, 0);
     assert!(
-        flat(&run).contains("1 more are yours to run"),
+        flat(&run).contains("1 more to run yourself"),
         "{}",
         run.stdout
     );
@@ -209,7 +209,7 @@ fn prints_commands_without_programs() {
     ended(&undo, 0);
     assert!(
         undo.stdout
-            .contains("yours to run: systemctl daemon-reload"),
+            .contains("run this yourself: systemctl daemon-reload"),
         "{}",
         undo.stdout
     );

@@ -35,7 +35,7 @@ fn there_and_back(bench: &Bench, count: usize, then: impl FnOnce(&Bench)) {
     let again = bench.repair(&["fix", "modprobe", "--yes"]);
     ended(&again, 0);
     assert!(
-        again.stdout.contains("Nothing is to be changed"),
+        again.stdout.contains("Nothing to change"),
         "{}",
         again.stdout
     );

@@ -130,7 +130,7 @@ fn peer_mapping_keeps_other_keys_and_comes_last() {
         let again = bench.repair(&["fix", "peer-mapping", "--yes"]);
         ended(&again, 0);
         assert!(
-            again.stdout.contains("Nothing is to be changed"),
+            again.stdout.contains("Nothing to change"),
             "{}",
             again.stdout
         );

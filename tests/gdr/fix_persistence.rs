@@ -86,7 +86,7 @@ fn round(bench: &Bench, made: &[&str], undone: &[&str]) {
     let again = bench.repair(&["fix", "persistence", "--yes"]);
     ended(&again, 0);
     assert!(
-        again.stdout.contains("Nothing is to be changed"),
+        again.stdout.contains("Nothing to change"),
         "{}",
         again.stdout
     );

@@ -55,7 +55,7 @@ fn makes_nic_an_rdma_device() {
     assert_eq!(modules[..2], ["ib_uverbs", "mlx5_ib"]);
     let again = bench.repair(&["fix", "rdma-modules", "--yes"]);
     assert!(
-        again.stdout.contains("Nothing is to be changed"),
+        again.stdout.contains("Nothing to change"),
         "{}",
         again.stdout
     );

@@ -168,7 +168,7 @@ fn rows_have_device_names() {
     let run = from(&xml).args(["topo"]).run();
     assert_eq!(run.code, 2, "{}", run.stdout);
     assert!(
-        run.stderr.contains("the dump was made without them"),
+        run.stderr.contains("the dump does not contain them"),
         "{}",
         run.stderr
     );

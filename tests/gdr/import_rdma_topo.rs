@@ -188,7 +188,7 @@ fn rejects_hostile_dumps_early() {
         (
             "cut",
             with("numa_node", json!(0)).trim_end_matches(']').to_owned(),
-            "the text ends in the middle",
+            "unexpected end of the text",
         ),
     ];
     let dir = tempfile::tempdir().expect("a temporary directory");

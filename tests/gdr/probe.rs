@@ -271,10 +271,10 @@ fn usage_errors_end_with_2_and_a_word() {
         (&["--backend", "sim"], "gdrdrv, dmabuf, rm"),
         (
             &["--sim", "--kernel", "fastest"],
-            "there is no copy kernel 'fastest'",
+            "unknown copy kernel 'fastest'",
         ),
         (&["--sim", "--numa", "4000"], "no NUMA node 4000"),
-        (&["--sysroot", "/", "--sim"], "cannot be had with --sysroot"),
+        (&["--sysroot", "/", "--sim"], "does not work with --sysroot"),
         (
             &["--sysroot", "/", "--format", "svg"],
             "nothing is measured with --sysroot",

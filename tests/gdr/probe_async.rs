@@ -141,13 +141,13 @@ fn a_software_hca_has_doorbells_and_a_loop_and_every_output_says_that_it_is_none
 fn the_table_has_a_row_for_each_latency_and_the_curve_is_a_histogram() {
     let table = probe(&["--hca", "sim"]).stdout;
     for words in [
-        "a stream sees a word in host memory, and answers",
-        "a stream sees a word in GPU memory, and answers",
+        "a stream reads a word in host memory, and answers",
+        "a stream reads a word in GPU memory, and answers",
         "the same, rings, and the HCA writes",
-        "a message round the loop, by the stream (1 KiB)",
-        "a message round the loop, by the CPU (1 KiB)",
-        "driven by the stream a message takes",
-        "every byte is right",
+        "a message over the loop, by the stream (1 KiB)",
+        "a message over the loop, by the CPU (1 KiB)",
+        "a message driven by the stream takes",
+        "all bytes are correct",
         "SIMULATED: no GPU took part",
         "HCA is SIMULATED",
     ] {
@@ -155,7 +155,7 @@ fn the_table_has_a_row_for_each_latency_and_the_curve_is_a_histogram() {
     }
     let curve = probe(&["--format", "curve"]).stdout;
     assert!(
-        curve.contains("a stream sees a word") && curve.contains(" us"),
+        curve.contains("a stream reads a word") && curve.contains(" us"),
         "{curve}"
     );
     assert!(!curve.contains("GB/s"), "{curve}");

@@ -220,12 +220,12 @@ fn the_table_names_both_ends_and_the_commands_of_perftest() {
         .run();
     assert_eq!(run.code, 0, "{} {}", run.stdout, run.stderr);
     for line in [
-        "near: mlx5_0:1, Ethernet, GID 3 (RoCE v2), MTU 4096, memory of the host",
-        "far: mlx5_1:1, Ethernet, GID 3 (RoCE v2), MTU 4096, memory of the host",
+        "local: mlx5_0:1, Ethernet, GID 3 (RoCE v2), MTU 4096, host memory",
+        "remote: mlx5_1:1, Ethernet, GID 3 (RoCE v2), MTU 4096, host memory",
         "ib_write_bw -d mlx5_0 -i 1 -x 3 -s 65536 -F --report_gbits localhost",
         "ib_write_bw -d mlx5_1 -i 1 -x 3 -s 65536 -F --report_gbits",
         "ib_send_lat -d mlx5_0 -i 1 -x 3 -s 8 -F localhost",
-        "every byte is right",
+        "all bytes are correct",
         "all well",
     ] {
         assert!(run.stdout.contains(line), "{line}: {}", run.stdout);

@@ -30,7 +30,7 @@ use imex::imex;
 use min_driver::min_driver;
 use nouveau::nouveau;
 use ordering::ordering;
-use p2p::p2p_grant;
+use p2p::peer_access;
 use present::present;
 use sharing::{confidential, mig, persistence, vgpu};
 
@@ -277,6 +277,6 @@ pub const CHECKS: &[Check] = &[
             "https://docs.nvidia.com/cuda/cuda-features-archive/",
         ],
         reads: &[Source::Nvml, Source::NvmlPeers, Source::Cuda],
-        judge: p2p_grant,
+        judge: peer_access,
     },
 ];

@@ -10,15 +10,15 @@ use crate::model::{
 };
 
 const SOURCE: &str = "nvmlDeviceGetP2PStatus";
-/// The first CUDA that looks at IOMMU and ACS itself.
-const LOOKS_AT_TOPOLOGY: i32 = 13_050;
+/// The first CUDA that checks IOMMU and ACS itself.
+const CHECKS_TOPOLOGY: i32 = 13_050;
 /// Fermi, the first generation with unified addressing.
 const FERMI: ComputeCapability = ComputeCapability { major: 2, minor: 0 };
 
 /// Result for a pair; pairs with equal results share a judgement.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Grant {
-    Granted,
+enum PeerAccess {
+    Allowed,
     Denied(PeerDenial),
     Unknown,
 }
@@ -32,7 +32,7 @@ struct PeerDenial {
 }
 
 /// One judgement for all pairs with peer access, and one for each reason for denial.
-pub fn p2p_grant(ctx: &Ctx<'_>) -> Vec<Judgement> {
+pub fn peer_access(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
         return vec![unknown];
     }
@@ -46,11 +46,11 @@ pub fn p2p_grant(ctx: &Ctx<'_>) -> Vec<Judgement> {
         return vec![gap.unknown("machine")];
     }
     let reports = PeerReports::new(ctx);
-    let mut groups: BTreeMap<Grant, Vec<(Bdf, Bdf)>> = BTreeMap::new();
+    let mut groups: BTreeMap<PeerAccess, Vec<(Bdf, Bdf)>> = BTreeMap::new();
     for (at, a) in gpus.iter().enumerate() {
         for b in gpus.iter().skip(at + 1) {
             groups
-                .entry(grant(ctx, &reports, *a, *b))
+                .entry(pair_access(ctx, &reports, *a, *b))
                 .or_default()
                 .push((*a, *b));
         }
@@ -58,14 +58,14 @@ pub fn p2p_grant(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let all = groups.len() == 1;
     groups
         .into_iter()
-        .map(|(grant, pairs)| judge(ctx, &reports, grant, &pairs, all))
+        .map(|(access, pairs)| judge(ctx, &reports, access, &pairs, all))
         .collect()
 }
 
 fn judge(
     ctx: &Ctx<'_>,
     reports: &PeerReports<'_>,
-    grant: Grant,
+    access: PeerAccess,
     pairs: &[(Bdf, Bdf)],
     all: bool,
 ) -> Judgement {
@@ -78,9 +78,10 @@ fn judge(
         ),
     };
     let wanted = ctx.expectations.names("p2p");
-    match grant {
-        Grant::Granted => {
-            let judgement = Judgement::pass(subject, "The driver grants peer-to-peer, both ways.");
+    match access {
+        PeerAccess::Allowed => {
+            let judgement =
+                Judgement::pass(subject, "The driver allows peer-to-peer access, both ways.");
             let cuda_reports = pairs
                 .iter()
                 .all(|(a, b)| reports.access(*a, *b).0.known().is_some());
@@ -92,10 +93,10 @@ fn judge(
                 false => judgement.evidence(SOURCE, "OK for reads and writes"),
             }
         }
-        Grant::Unknown => Judgement::unknown(subject, Why::NotCovered, SOURCE)
+        PeerAccess::Unknown => Judgement::unknown(subject, Why::NotCovered, SOURCE)
             .needs("NVML and CUDA that answer for these GPUs: see gpu.driver"),
-        Grant::Denied(denial) => {
-            let message = format!("The driver grants no peer-to-peer: {}.", denial.because);
+        PeerAccess::Denied(denial) => {
+            let message = format!("The driver denies peer-to-peer access: {}.", denial.because);
             match wanted {
                 true => Judgement::broken(subject, message),
                 false => Judgement::info(subject, message),
@@ -108,16 +109,16 @@ fn judge(
 }
 
 /// CUDA decides, because CUDA makes the mapping. NVML explains.
-fn grant(ctx: &Ctx<'_>, reports: &PeerReports<'_>, a: Bdf, b: Bdf) -> Grant {
+fn pair_access(ctx: &Ctx<'_>, reports: &PeerReports<'_>, a: Bdf, b: Bdf) -> PeerAccess {
     let status = reports.status(a, b);
     let access = reports.access(a, b);
-    let denied = |access| Grant::Denied(denial(ctx, reports, (a, b), access, status));
+    let denied = |access| PeerAccess::Denied(denial(ctx, reports, (a, b), access, status));
     match (&access, status) {
-        ((Fact::Known(true), Fact::Known(true)), _) => Grant::Granted,
+        ((Fact::Known(true), Fact::Known(true)), _) => PeerAccess::Allowed,
         ((Fact::Known(false), _) | (_, Fact::Known(false)), _) => denied(&access),
         // CUDA did not report both directions.
-        (_, Some((P2pStatus::Ok, P2pStatus::Ok))) => Grant::Granted,
-        (_, None | Some((P2pStatus::Unknown, _) | (_, P2pStatus::Unknown))) => Grant::Unknown,
+        (_, Some((P2pStatus::Ok, P2pStatus::Ok))) => PeerAccess::Allowed,
+        (_, None | Some((P2pStatus::Unknown, _) | (_, P2pStatus::Unknown))) => PeerAccess::Unknown,
         (_, Some(_)) => denied(&access),
     }
 }
@@ -171,7 +172,7 @@ fn why(
             "Switch MIG off on both (nvidia-smi -mig 0), once no instance is in use.",
         );
     }
-    if reports.is_ancient(pair) {
+    if reports.is_before_fermi(pair) {
         return because(
             "a GPU of compute capability below 2.0 has none",
             "Use GPUs of the Fermi generation or later.",
@@ -182,8 +183,8 @@ fn why(
         (Fact::Known(true), Fact::Known(false)) | (Fact::Known(false), Fact::Known(true))
     ) {
         return because(
-            "CUDA grants it one way only",
-            "Read the NVRM lines of the kernel log, and compare nvidia-smi topo -p2p rw: the driver should answer for both ways alike.",
+            "CUDA allows it one way only",
+            "Read the NVRM lines of the kernel log, and compare nvidia-smi topo -p2p rw: the driver should report the same for both ways.",
         );
     }
     match status {
@@ -212,13 +213,13 @@ fn why(
             "it is not supported between them (NS)",
             "GPUs of two generations have none; else compare nvidia-smi topo -p2p rw and read the NVRM lines of the kernel log.",
         ),
-        Some(P2pStatus::Ok) if looks_at_topology(ctx) => because(
-            "NVML grants it and CUDA does not: since 13.5 CUDA refuses where the IOMMU or ACS is in the way",
+        Some(P2pStatus::Ok) if checks_topology(ctx) => because(
+            "NVML allows it, but CUDA does not: since 13.5 CUDA denies it if the IOMMU or ACS may redirect it",
             "See pcie.iommu and pcie.acs; CUDA_DISABLE_IOMMU_ACS_P2P_CAPABILITY_CHECK=1 overrides it, and then data may be \
              wrong.",
         ),
         Some(P2pStatus::Ok) => because(
-            "NVML grants it and CUDA does not",
+            "NVML allows it, but CUDA does not",
             "Read the NVRM lines of the kernel log; exclusive compute mode and confidential computing prevent it.",
         ),
         Some(P2pStatus::Unknown) | None => because(
@@ -228,11 +229,11 @@ fn why(
     }
 }
 
-fn looks_at_topology(ctx: &Ctx<'_>) -> bool {
+fn checks_topology(ctx: &Ctx<'_>) -> bool {
     cuda(ctx).is_ok_and(|cuda| {
         cuda.driver_version
             .known()
-            .is_some_and(|version| *version >= LOOKS_AT_TOPOLOGY)
+            .is_some_and(|version| *version >= CHECKS_TOPOLOGY)
     })
 }
 
@@ -299,7 +300,7 @@ impl<'a> PeerReports<'a> {
             .any(|gpu| gpu.mig == Fact::Known(true))
     }
 
-    fn is_ancient(&self, (a, b): (Bdf, Bdf)) -> bool {
+    fn is_before_fermi(&self, (a, b): (Bdf, Bdf)) -> bool {
         let mut gpus = [self.cuda.get(&a), self.cuda.get(&b)].into_iter().flatten();
         gpus.any(|gpu| gpu.compute.known().is_some_and(|compute| *compute < FERMI))
     }
@@ -361,7 +362,7 @@ mod tests {
             (P2pStatus::Topology, &no, "(TNS)"),
             (P2pStatus::Disabled, &no, "a registry key"),
             (P2pStatus::NotSupported, &no, "(NS)"),
-            (P2pStatus::Ok, &no, "NVML grants it and CUDA does not."),
+            (P2pStatus::Ok, &no, "NVML allows it, but CUDA does not."),
             (P2pStatus::Ok, &yes, "one way only"),
             (P2pStatus::Unknown, &no, "NVML gives no reason"),
         ] {

@@ -1,4 +1,4 @@
-//! peermem.boot: what is loaded now is loaded again after a reboot, and after openibd takes the RDMA stack down.
+//! peermem.boot: the loaded peer memory module is loaded again after a reboot, and after a restart of openibd.
 
 use crate::check::memory_path;
 use crate::check::{Ctx, Judgement, unknown_if, words};
@@ -7,7 +7,7 @@ use crate::model::{Fact, Severity};
 const PLACES: &str =
     "/etc/modules-load.d, /etc/modules, /etc/infiniband/nv_peer_mem.conf, multi-user.target.wants";
 
-/// Whether something of this machine loads the module at boot.
+/// Judges whether a known mechanism loads the module at boot.
 pub fn boot(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let peers = &ctx.facts.peer_memory;
     let unknown = unknown_if(
@@ -36,7 +36,7 @@ pub fn boot(ctx: &Ctx<'_>) -> Vec<Judgement> {
     };
     let places: Vec<_> = at_boot
         .iter()
-        .filter(|place| suits(module, &place.names))
+        .filter(|place| loads_module(module, &place.names))
         .collect();
     if !places.is_empty() {
         let by = words::list(places.iter().map(|place| &place.path));
@@ -47,8 +47,8 @@ pub fn boot(ctx: &Ctx<'_>) -> Vec<Judgement> {
                 .fold(pass, |pass, place| pass.evidence(&place.path, &place.names)),
         ];
     }
-    // Something loaded it that leaves no mark here: a script, a unit of a site's own. Where dma-buf is open for every
-    // NIC, or loading it is somebody else's business, nothing is at risk.
+    // A script or a local unit may have loaded it. In a container the host loads it, and with dma-buf for every NIC it
+    // is not needed.
     let container = ctx
         .facts
         .platform
@@ -71,8 +71,8 @@ pub fn boot(ctx: &Ctx<'_>) -> Vec<Judgement> {
     ]
 }
 
-/// Whether what a place of the boot names loads this module.
-pub fn suits(module: &str, names: &str) -> bool {
+/// True if these names in a boot configuration load the module.
+pub fn loads_module(module: &str, names: &str) -> bool {
     let names = names.replace('-', "_");
     let old = names.starts_with("nv_peer_mem") || names == "ONBOOT=yes";
     match module {
@@ -87,7 +87,7 @@ mod tests {
     use crate::check::testing::{machine, only};
     use crate::model::{AtBoot, Facts, Outcome, Why};
 
-    /// Loaded, under the proprietary modules: dma-buf is closed.
+    /// Proprietary modules: no dma-buf.
     fn closed() -> Facts {
         let mut facts = machine();
         facts.driver.version_line = Fact::Known(Some(
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_that_nothing_loads_again_warns_where_it_is_needed() {
+    fn warns_if_nothing_loads_needed_module() {
         let mut facts = closed();
         assert_eq!(only("peermem.boot", &facts).outcome, Outcome::Pass);
         facts.module_files.at_boot = Fact::Known(Vec::new());
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_old_modules_list_does_not_load_the_new_one() {
+    fn configuration_of_old_module_does_not_count() {
         let mut facts = closed();
         facts.module_files.at_boot = at_boot("/etc/infiniband/nv_peer_mem.conf", "ONBOOT=yes");
         assert_eq!(only("peermem.boot", &facts).outcome, Outcome::Warn);

@@ -1,7 +1,7 @@
-//! peermem.buildable: nvidia-peermem is on disk for this kernel, built with the symbols of an RDMA stack that is there.
+//! peermem.buildable: nvidia-peermem for this kernel was built with the symbols of the present RDMA stack.
 //!
-//! Its file tells before it is loaded: `modules.dep` lists ib_core or ib_uverbs among what it needs if and only if it was
-//! built with their symbols. Built without, its initialisation answers EINVAL and logs nothing.
+//! `modules.dep` lists ib_core or ib_uverbs among its dependencies if and only if it was built with their symbols. Without
+//! them its initialization fails with EINVAL and logs nothing.
 
 use crate::check::memory_path::{self, PathState};
 use crate::check::{Ctx, Judgement, nics, unknown_if, version};
@@ -13,7 +13,7 @@ const SYMBOL: &str = "ib_register_peer_memory_client";
 /// The first driver branch with nvidia-peermem.
 const FIRST: u32 = 470;
 
-/// Whether modprobe would help.
+/// Judges whether modprobe can load the module.
 pub fn buildable(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.rdma, "machine", "/sys/class/infiniband") {
         return vec![unknown];
@@ -44,14 +44,14 @@ pub fn buildable(ctx: &Ctx<'_>) -> Vec<Judgement> {
         let message = "Drivers before 470 have no nvidia-peermem; they need nv_peer_mem.";
         return vec![Judgement::skip("machine", message)];
     }
-    if let Some(said) = taken(ctx) {
+    if let Some(state) = loaded(ctx) {
         let judgement = Judgement::pass(
             "nvidia-peermem",
             "nvidia-peermem is loaded, and the RDMA stack uses it.",
         );
         return vec![judgement.evidence(
             format!("{}, {}", memory_path::MODULE, memory_path::CLIENTS),
-            said,
+            state,
         )];
     }
     vec![match ctx.facts.module_files.find("nvidia_peermem") {
@@ -68,7 +68,7 @@ pub fn buildable(ctx: &Ctx<'_>) -> Vec<Judgement> {
             .evidence(DEP, "no nvidia-peermem")
             .advice("Install the RDMA stack (DOCA-OFED), then reinstall the NVIDIA driver for this kernel."),
         ),
-        // In a container the modules of the machine are not there.
+        // A container lacks the host's module files.
         Fact::Unknown(why) => weigh(
             ctx,
             Judgement::unknown("nvidia-peermem", why, DEP)
@@ -77,11 +77,11 @@ pub fn buildable(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }]
 }
 
-/// What shows that the module is loaded and at work.
-fn taken(ctx: &Ctx<'_>) -> Option<String> {
+/// The evidence that the RDMA stack uses the loaded module.
+fn loaded(ctx: &Ctx<'_>) -> Option<String> {
     match memory_path::peer_memory(ctx, None) {
-        PathState::Open(said) if ctx.facts.peer_memory.nvidia_peermem == Fact::Known(true) => {
-            Some(said)
+        PathState::Open(state) if ctx.facts.peer_memory.nvidia_peermem == Fact::Known(true) => {
+            Some(state)
         }
         _ => None,
     }
@@ -151,7 +151,7 @@ fn is_stack(name: &str) -> bool {
     name == "ib_core" || name == "ib_uverbs"
 }
 
-/// Where dma-buf is open for every NIC, only software that knows nvidia-peermem alone misses it, or its answer.
+/// If dma-buf works for every NIC, only software without dma-buf is affected.
 fn weigh(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
     match memory_path::dma_buf_everywhere(ctx) {
         false => judgement,
@@ -171,7 +171,7 @@ mod tests {
     use crate::check::testing::{findings, machine, module_file, only};
     use crate::model::{Facts, Outcome};
 
-    /// Not loaded, under the proprietary modules: dma-buf is closed.
+    /// Not loaded, with proprietary modules: no dma-buf.
     fn with(needs: Option<&[&str]>, exporters: &[&str]) -> Facts {
         let mut facts = machine();
         facts.driver.version_line = Fact::Known(Some(
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_needs_tells_how_it_was_built() {
+    fn dependencies_show_the_build() {
         let only = |facts: &Facts| only("peermem.buildable", facts);
         assert!(only(&machine()).message.contains("loaded"));
         let found = only(&with(
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn where_dma_buf_is_open_it_is_worth_knowing_only() {
+    fn missing_module_with_dma_buf_is_info() {
         let mut facts = with(None, &[]);
         facts.driver = machine().driver;
         let found = only("peermem.buildable", &facts);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_that_lists_no_clients_shows_by_its_users_that_it_took_it() {
+    fn module_users_replace_list_of_clients() {
         let mut facts = machine();
         facts.peer_memory.clients = Fact::Known(None);
         facts.module_files.on_disk = Fact::Known(None);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_of_it_leaves_nothing_open_where_dma_buf_serves() {
+    fn unknown_with_dma_buf_is_info() {
         let mut facts = with(None, &[]);
         facts.driver = machine().driver;
         facts.module_files.on_disk = Fact::Known(None);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_list_it_is_unknown() {
+    fn missing_module_list_is_unknown() {
         let mut facts = with(None, &[]);
         facts.module_files.on_disk = Fact::Known(None);
         let found = only("peermem.buildable", &facts);

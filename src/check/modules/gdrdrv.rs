@@ -6,13 +6,13 @@ use crate::model::{Fact, NodeState, Why};
 
 const NODE: &str = "/dev/gdrdrv";
 const MODULE: &str = "/sys/module/gdrdrv/version";
-/// Since 2.5.
+/// Exists since gdrdrv 2.5.
 const PARAMS: &str = "/proc/driver/gdrdrv/params";
 
 /// The first release without the leaks and the use after free of 2.4.1 to 2.4.3.
 const SOUND: [u32; 3] = [2, 4, 4];
 
-/// The node is there, belongs to the loaded module, and opens: gdrcopy's library needs it.
+/// The node exists, has the module's major number, and can be opened. gdrcopy's library needs it.
 pub fn gdrdrv(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let node = ctx.facts.gdrdrv.node.as_ref().map(|node| &node.state);
     let state = match node {
@@ -74,7 +74,7 @@ fn judge(ctx: &Ctx<'_>, state: &NodeState) -> Judgement {
         }
         Fact::Unknown(why) => return Judgement::unknown(NODE, why, "access to /dev/gdrdrv"),
     }
-    if let Some(judgement) = other_flavour(ctx) {
+    if let Some(judgement) = wrong_flavour(ctx) {
         return judgement;
     }
     let version = ctx
@@ -95,11 +95,13 @@ fn judge(ctx: &Ctx<'_>, state: &NodeState) -> Judgement {
         Some(version) => {
             let pass = Judgement::pass(NODE, format!("gdrdrv {version} is loaded and opens."))
                 .evidence(MODULE, version);
-            let said = ["Built for NVIDIA driver flavor", "Use persistent mapping"];
-            said.iter().fold(pass, |pass, name| match param(ctx, name) {
-                Some(value) => pass.evidence(format!("{PARAMS}: {name}"), value),
-                None => pass,
-            })
+            let shown = ["Built for NVIDIA driver flavor", "Use persistent mapping"];
+            shown
+                .iter()
+                .fold(pass, |pass, name| match param(ctx, name) {
+                    Some(value) => pass.evidence(format!("{PARAMS}: {name}"), value),
+                    None => pass,
+                })
         }
         None => Judgement::pass(NODE, "gdrdrv is loaded and opens; its version is unknown."),
     }
@@ -109,8 +111,8 @@ fn param<'a>(ctx: &'a Ctx<'_>, name: &str) -> Option<&'a String> {
     ctx.facts.gdrdrv.params.present()?.get(name)
 }
 
-/// Built for the other flavour of the driver, it pins nothing (EINVAL).
-fn other_flavour(ctx: &Ctx<'_>) -> Option<Judgement> {
+/// A module built for the other driver flavour cannot pin memory (EINVAL).
+fn wrong_flavour(ctx: &Ctx<'_>) -> Option<Judgement> {
     let built = param(ctx, "Built for NVIDIA driver flavor")?;
     let wanted = match version::flavour(ctx.facts) {
         Fact::Known(Some(Flavour::Open)) => "opensource",
@@ -136,7 +138,7 @@ fn majors(ctx: &Ctx<'_>) -> Fact<Vec<u32>> {
     devices.map(|devices| devices.get("gdrdrv").cloned().unwrap_or_default())
 }
 
-/// Whether this process may open it; on a recorded machine, whether everybody may.
+/// True if this process may open the node; for a recorded machine, if every user may.
 fn usable(state: &NodeState) -> Fact<bool> {
     match state.usable {
         Fact::Unknown(_) if state.mode & 0o006 == 0o006 => Fact::Known(true),
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_opens_passes() {
+    fn usable_node_passes() {
         assert_eq!(
             only("gdrdrv.node", &machine()).message,
             "gdrdrv 2.5 is loaded and opens."
@@ -193,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_is_named() {
+    fn reports_each_fault() {
         let mut unloaded = machine();
         unloaded.kernel.char_devices = Fact::Known(Default::default());
         let mut old = machine();
@@ -238,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_of_the_other_flavour_is_none() {
+    fn module_of_wrong_flavour_warns() {
         let mut facts = machine();
         if let Fact::Known(Some(params)) = &mut facts.gdrdrv.params {
             params.insert(
@@ -257,13 +259,13 @@ mod tests {
             "NVIDIA UNIX x86_64 Kernel Module  535.129.03".to_owned(),
         ));
         assert_eq!(only("gdrdrv.node", &facts).outcome, Outcome::Pass);
-        // Before 2.5 there is no such file.
+        // gdrdrv before 2.5 has no such file.
         facts.gdrdrv.params = Fact::Known(None);
         assert_eq!(only("gdrdrv.node", &facts).outcome, Outcome::Pass);
     }
 
     #[test]
-    fn what_cannot_be_seen_is_unknown() {
+    fn unreadable_facts_are_unknown() {
         let closed =
             with(|node| (node.usable, node.mode) = (Fact::Unknown(Why::NotCovered), 0o600));
         assert_eq!(only("gdrdrv.node", &closed).outcome, Outcome::Unknown);

@@ -1,19 +1,19 @@
-//! peermem.legacy: nv_peer_mem, the module that nvidia-peermem replaced, and the RDMA stack it belongs to.
+//! peermem.legacy: nv_peer_mem, the predecessor of nvidia-peermem, matches the RDMA stack.
 //!
-//! nv_peer_mem 1.2 and later need the fix 2696789 in MLNX_OFED (release notes of 5.4-3.0.3.0 and 5.5-1.0.3.2), 1.1 is the
-//! last for 4.9 LTS; with another stack a killed program may deadlock the node.
+//! nv_peer_mem 1.2 and later need fix 2696789 of MLNX_OFED (release notes of 5.4-3.0.3.0 and 5.5-1.0.3.2); 1.1 is the last
+//! for 4.9 LTS. With another stack a killed program may deadlock the node.
 
 use crate::check::{Ctx, Judgement, unknown_if, version};
 use crate::model::{Fact, Severity};
 
 const MODULE: &str = "/sys/module/nv_peer_mem";
 const OFED: &str = "/sys/module/mlx5_core/version";
-/// What the kernel's own mlx5_core called itself before it gave up versions.
+/// Version of the kernel's own mlx5_core, in kernels that have one.
 const INBOX: &str = "5.0-0";
-/// Since when the driver brings nvidia-peermem.
+/// The first driver branch with nvidia-peermem.
 const SUCCESSOR: u32 = 470;
 
-/// What is loaded of the two, and whether it suits the stack.
+/// Judges the loaded module, or both.
 pub fn legacy(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let peers = &ctx.facts.peer_memory;
     let unknown = unknown_if(&peers.nv_peer_mem, "nv_peer_mem", MODULE);
@@ -42,7 +42,7 @@ pub fn legacy(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }]
 }
 
-/// nvidia-peermem alone. With MLNX_OFED 4.9 LTS it wants its parameter.
+/// nvidia-peermem alone; with MLNX_OFED 4.9 LTS it needs a parameter.
 fn successor(ctx: &Ctx<'_>) -> Judgement {
     let ofed = ctx.facts.module_files.ofed.present();
     let parameter = ctx.facts.peer_memory.peerdirect_support.present();
@@ -127,7 +127,7 @@ fn numbers(version: &str) -> Vec<u32> {
     parts.map_while(|part| part.parse().ok()).collect()
 }
 
-/// Fixed in 5.4 from 3.0.3 on, in 5.5 from 1.0.3 on, and in all later ones.
+/// True from 5.4-3.0.3, from 5.5-1.0.3, and in all later releases.
 fn has_fix(stack: &[u32]) -> bool {
     match stack {
         [5, 4, rest @ ..] => rest >= [3, 0, 3].as_slice(),
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn each_version_has_its_stack() {
+    fn version_must_match_stack() {
         for (version, ofed, outcome, word) in [
             ("1.1-0", "4.9-7.1.0", Outcome::Info, "no longer maintains"),
             (
@@ -165,7 +165,7 @@ mod tests {
             ("1.2-0", "5.5-1.0.3", Outcome::Info, "no longer"),
             ("1.2-0", "5.3-1.0.0", Outcome::Warn, "2696789"),
             ("1.3-0", "24.10-1.1.4", Outcome::Info, "no longer"),
-            // The kernel's own.
+            // The kernel's own stack.
             ("1.1-0", "5.0-0", Outcome::Info, "no longer"),
         ] {
             let found = only("peermem.legacy", &old(version, ofed));
@@ -176,14 +176,14 @@ mod tests {
     }
 
     #[test]
-    fn both_at_once_are_one_too_many() {
+    fn both_modules_fail() {
         let mut facts = old("1.3-0", "5.8-1.1.2");
         facts.peer_memory.nvidia_peermem = Fact::Known(true);
         assert_eq!(only("peermem.legacy", &facts).outcome, Outcome::Fail);
     }
 
     #[test]
-    fn the_successor_wants_its_parameter_with_the_old_stack_alone() {
+    fn nvidia_peermem_needs_parameter_with_old_stack() {
         let mut facts = machine();
         assert_eq!(only("peermem.legacy", &facts).outcome, Outcome::Pass);
         facts.module_files.ofed = Fact::Known(Some("4.9-7.1.0".to_owned()));

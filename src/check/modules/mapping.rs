@@ -3,11 +3,11 @@
 use crate::check::{Ctx, Judgement};
 use crate::model::{BackendOutcome, Fact, GpuMapping, MappingOutcome, MappingTrial};
 
-/// What is said where something hinders every backend.
+/// Shown if no backend works.
 const ADVICE: &str = "See why each backend was refused; gdr probe copy shows more. For gdrdrv, load gdrcopy's kernel module; for rm, the \
                       nodes /dev/nvidiactl and /dev/nvidiaN must open, and MIG and confidential computing be off.";
 
-/// Each GPU's memory was mapped, and what was written came back.
+/// One judgement for each GPU: its memory was mapped, and written data read back.
 pub fn mapping(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let Some(outcome) = &ctx.facts.mapping else {
         return vec![Judgement::skip(
@@ -54,7 +54,7 @@ fn judge(ctx: &Ctx<'_>, gpu: &GpuMapping) -> Judgement {
             let message = format!(
                 "The CPU maps its memory through {backend} ({how}): {bytes} bytes in each direction arrived correctly."
             );
-            // Arm's Device memory, or UC on x86: each access goes by itself.
+            // Arm's Device memory and UC on x86 do not combine accesses.
             match mapping.as_str() {
                 "Device" => Judgement::info(subject, format!("{message} Uncached, it is slow.")),
                 _ => Judgement::pass(subject, message),
@@ -95,7 +95,7 @@ fn judge(ctx: &Ctx<'_>, gpu: &GpuMapping) -> Judgement {
     })
 }
 
-/// As the other checks name GPUs: the number is that of the topology, where the GPU is among its rows.
+/// The GPU's row name and address; without a row its address, or CUDA's number.
 fn subject(ctx: &Ctx<'_>, gpu: &GpuMapping) -> String {
     let Some(bdf) = gpu.bdf else {
         return format!("CUDA device {}", gpu.ordinal);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mapping_that_carries_right_bytes_passes_and_says_why_not_the_others() {
+    fn verified_mapping_passes() {
         let found = only("mapping.backend", &verified("Write Combining"));
         assert_eq!(found.outcome, Outcome::Pass);
         assert_eq!(found.subject, "GPU0 (0000:03:00.0)");
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_map_fails_where_gdrcopy_is_wanted() {
+    fn missing_mapping_fails_for_gdrcopy() {
         let reason = || "no way to map GPU memory here".to_owned();
         let with = |outcome| Facts {
             mapping: Some(Fact::Known(outcome)),
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_that_did_not_end_is_unknown_and_none_is_skipped() {
+    fn missing_trial_is_skipped_or_unknown() {
         let mut facts = machine();
         facts.mapping = Some(Fact::Unknown(Why::TimedOut));
         assert_eq!(only("mapping.backend", &facts).outcome, Outcome::Unknown);

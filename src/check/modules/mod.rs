@@ -1,4 +1,4 @@
-//! Kernel modules beside the driver, and their nodes.
+//! Kernel modules other than the driver, and their device nodes.
 
 mod boot;
 mod buildable;
@@ -10,7 +10,7 @@ mod peermem;
 use super::{Check, Source};
 use crate::model::Severity;
 use boot::boot;
-pub use boot::suits;
+pub use boot::loads_module;
 pub use buildable::buildable;
 use gdrdrv::gdrdrv;
 use legacy::legacy;

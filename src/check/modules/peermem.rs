@@ -1,6 +1,6 @@
-//! peermem.loaded: one of the two memory paths by which a NIC gets at GPU memory is open, for each NIC.
+//! peermem.loaded: each NIC has a memory path to GPU memory, nvidia-peermem or dma-buf.
 //!
-//! Files tell only that a memory path should be open. That it is, a transfer proves.
+//! Files show only that a path should work; a transfer proves it.
 
 use super::buildable;
 use crate::check::memory_path::{CLIENTS, MODULE, PathState, dma_buf, peer_memory};
@@ -8,7 +8,7 @@ use crate::check::version::{self, Generation};
 use crate::check::{Ctx, Judgement, Rule, nics};
 use crate::model::{Fact, RdmaDevice};
 
-/// Each NIC's memory paths.
+/// One judgement for each NIC.
 pub fn peermem(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Fact::Unknown(why) = ctx.facts.rdma {
         return vec![Judgement::unknown("machine", why, "/sys/class/infiniband")];
@@ -63,20 +63,20 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
             remedy(ctx, Judgement::broken(subject, message))
         }
     };
-    let say = |memory_path: &PathState| match memory_path {
+    let describe = |memory_path: &PathState| match memory_path {
         PathState::Open(why) => format!("open: {why}"),
         PathState::Closed(why) => format!("closed: {why}"),
         PathState::Unknown(why, source) => why.sentence(source),
     };
     judgement
-        .evidence(format!("{MODULE}, {CLIENTS}"), say(&peermem))
+        .evidence(format!("{MODULE}, {CLIENTS}"), describe(&peermem))
         .evidence(
             "/proc/driver/nvidia/version, osrelease, the NIC's driver",
-            say(&dma_buf),
+            describe(&dma_buf),
         )
 }
 
-/// Says what opens the memory path of nvidia-peermem. Loading the module helps only where it could load and is not.
+/// Advice on how to enable nvidia-peermem. Loading it helps only if it can be loaded and is not.
 pub fn remedy(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
     let branch = version::driver(ctx.facts)
         .present()
@@ -104,7 +104,7 @@ pub fn remedy(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
                 "'Invalid argument' means that the driver was built without the RDMA stack's symbols: then install \
                  DOCA-OFED and reinstall the driver{other}."
             ));
-            // Its file says that it will load.
+            // Its dependencies show that it can be loaded.
             let built = buildable(ctx).iter().any(|found| found.rule == Rule::Holds);
             match not_loaded == &Fact::Known(false) && built {
                 true => judgement.fix("peermem"),
@@ -122,7 +122,7 @@ mod tests {
 
     const CLOSED: &str = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03";
 
-    /// Peer memory: whether the module is loaded, and the stack's clients.
+    /// Proprietary modules, with nvidia-peermem loaded or not, and the stack's clients.
     fn peers(loaded: bool, clients: Option<&[&str]>) -> Facts {
         let mut facts = machine();
         facts.driver.version_line = Fact::Known(Some(CLOSED.to_owned()));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn peermem_is_open_only_as_a_client() {
+    fn peermem_must_be_a_client() {
         let found = only("peermem.loaded", &peers(true, Some(&["nv_mem"])));
         assert_eq!(found.outcome, Outcome::Pass);
         assert!(found.message.contains("through nvidia-peermem"));
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_list_of_clients_the_users_of_the_stack_tell() {
+    fn module_users_replace_list_of_clients() {
         let mut facts = peers(true, None);
         let nvidia: (&str, &[&str]) = ("nvidia", &["nvidia_peermem"]);
         users(
@@ -197,7 +197,7 @@ mod tests {
                 .message
                 .contains("built without the RDMA stack's symbols")
         );
-        // Built in, and a kernel that lists no users.
+        // A built-in stack, and a kernel that lists no users.
         users(&mut facts, &[nvidia]);
         assert_eq!(only("peermem.loaded", &facts).outcome, Outcome::Unknown);
         users(&mut facts, &[("nvidia", &[]), ("ib_core", &[])]);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn efa_has_a_module_of_its_own() {
+    fn efa_needs_its_own_module() {
         let mut facts = peers(true, Some(&["nv_mem"]));
         bind(&mut facts, NIC, Some("efa"));
         assert_eq!(only("peermem.loaded", &facts).outcome, Outcome::Warn);
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn the_open_modules_are_no_advice_before_turing() {
+    fn never_advises_open_modules_before_turing() {
         let mut facts = peers(true, Some(&[]));
         assert!(
             only("peermem.loaded", &facts)
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_reach_or_nothing_known() {
+    fn missing_nic_or_facts() {
         let mut facts = machine();
         facts.peer_memory = Default::default();
         facts.driver.version_line = Fact::Unknown(Why::Denied);

@@ -121,8 +121,9 @@ fn first_form(gpus: &[CudaGpu]) -> Fact<bool> {
 
 /// Describes the second form and its limits. For the first form CUDA takes precedence over the parameter.
 fn modern(gpus: &[CudaGpu], parameter: &Fact<bool>) -> String {
-    let lacks =
-        |of: fn(&CudaGpu) -> &Fact<bool>| gpus.iter().any(|gpu| *of(gpu) == Fact::Known(false));
+    let lacks = |field: fn(&CudaGpu) -> &Fact<bool>| {
+        gpus.iter().any(|gpu| *field(gpu) == Fact::Known(false))
+    };
     let mut message = "Stream memory operations (v2) are on by default.".to_owned();
     if lacks(|gpu| &gpu.stream_memops.v2_64_bit) {
         message.push_str(
@@ -150,14 +151,14 @@ fn attributes(gpu: &CudaGpu) -> String {
         Fact::Known(flag) => u8::from(*flag).to_string(),
         Fact::Unknown(_) => "?".to_owned(),
     };
-    let of = &gpu.stream_memops;
+    let calls = &gpu.stream_memops;
     format!(
         "v1 {} {} {}, v2 {} {}",
-        shown(&of.v1),
-        shown(&of.v1_64_bit),
-        shown(&of.v1_nor),
-        shown(&of.v2_64_bit),
-        shown(&of.v2_nor)
+        shown(&calls.v1),
+        shown(&calls.v1_64_bit),
+        shown(&calls.v1_nor),
+        shown(&calls.v2_64_bit),
+        shown(&calls.v2_nor)
     )
 }
 

@@ -1,4 +1,4 @@
-//! pcie.acs: no port on the way of a pair sends its traffic up to the root complex.
+//! pcie.acs: no port on a pair's path redirects its traffic to the root complex.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::check::{Judgement, passthrough, unknown_if, words};
 use crate::model::{Bdf, Fact, Severity, Why};
 use crate::topo::{self, MAX_PATHS};
 
-/// Each port that redirects; one judgement for all that do not.
+/// One judgement for each port that redirects, one for all others.
 pub fn acs(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
         return vec![unknown];
@@ -48,8 +48,8 @@ pub fn acs(ctx: &Ctx<'_>) -> Vec<Judgement> {
             .map(|(port, what)| redirects(ctx, *port, what, &held)),
     );
     for why in [Why::Denied, Why::NotCovered, Why::Broken, Why::TimedOut] {
-        let these = found.unknown.iter().filter(|(_, of)| **of == why);
-        let names: Vec<String> = these.map(|(port, _)| port.to_string()).collect();
+        let unread = found.unknown.iter().filter(|(_, reason)| **reason == why);
+        let names: Vec<String> = unread.map(|(port, _)| port.to_string()).collect();
         if !names.is_empty() {
             let source = format!(
                 "/sys/bus/pci/devices/*/config beyond 64 bytes, of {}",
@@ -88,7 +88,7 @@ fn clean(ctx: &Ctx<'_>, ports: &BTreeSet<Bdf>) -> Option<Judgement> {
     }))
 }
 
-/// More pairs than gdr computes the paths of: of none is said that nothing redirects it.
+/// Beyond the limit on pairs no port is judged.
 pub fn too_many() -> Judgement {
     let message = format!(
         "cannot determine: there are more than {MAX_PATHS} pairs of devices, and gdr computes no more paths"
@@ -102,7 +102,7 @@ fn redirects(ctx: &Ctx<'_>, port: Bdf, what: &Redirecting, held: &Held) -> Judge
         .forest
         .device(port)
         .map_or("port", |device| ctx.forest.role(device).phrase());
-    let (bits, pairs) = (what.bits.join(", "), some(what));
+    let (bits, pairs) = (what.bits.join(", "), pair_list(what));
     let verb = topo::verb(&what.bits);
     let effect = match what.weight {
         // PCIe 6.12.3: without request redirect, what egress control stops is an access violation.
@@ -126,8 +126,8 @@ fn redirects(ctx: &Ctx<'_>, port: Bdf, what: &Redirecting, held: &Held) -> Judge
             " The IOMMU translates these devices' addresses, so clearing only the bits does not help: see pcie.iommu.",
         );
     }
-    if let Some(promise) = boot::promise(ctx, port) {
-        message.push_str(&promise);
+    if let Some(pending) = boot::pending_acs(ctx, port) {
+        message.push_str(&pending);
     }
     let held = held.below(port);
     let judgement = match held.is_empty() {
@@ -135,7 +135,7 @@ fn redirects(ctx: &Ctx<'_>, port: Bdf, what: &Redirecting, held: &Held) -> Judge
             let value = what.cleared;
             let judgement = Judgement::broken(port.to_string(), message);
             let judgement = match what.weight {
-                // Clearing the bits mends nothing there.
+                // Between host bridges clearing the bits has no effect.
                 Severity::Info => judgement,
                 Severity::Warn | Severity::Error => judgement
                     .fix("acs")
@@ -164,8 +164,8 @@ fn redirects(ctx: &Ctx<'_>, port: Bdf, what: &Redirecting, held: &Held) -> Judge
     )
 }
 
-/// The first pairs, and how many more there are.
-fn some(what: &Redirecting) -> String {
+/// The first pairs, and the number of the others.
+fn pair_list(what: &Redirecting) -> String {
     let shown = what.pairs.join("; ");
     match what.pair_count.saturating_sub(what.pairs.len()) {
         0 => shown,
@@ -173,11 +173,10 @@ fn some(what: &Redirecting) -> String {
     }
 }
 
-/// The devices that are handed to virtual machines, by the bridges above them.
+/// Devices passed through to virtual machines, by the bridges above them.
 pub struct Held(BTreeMap<Bdf, Vec<Bdf>>);
 
 impl Held {
-    /// Those of a machine.
     pub fn new(ctx: &Ctx<'_>) -> Self {
         let mut held: BTreeMap<Bdf, Vec<Bdf>> = BTreeMap::new();
         for device in passthrough::handed(ctx.facts) {
@@ -193,14 +192,14 @@ impl Held {
         Self(held)
     }
 
-    /// Those below a port.
+    /// The held devices below a port.
     pub fn below(&self, port: Bdf) -> &[Bdf] {
         self.0.get(&port).map_or(&[], Vec::as_slice)
     }
 }
 
-/// NVIDIA's own CPUs: the kernel's defaults are right there, and clearing them is unsafe. The masks are those of
-/// rdma-core's rdma_topo, bits DT EC UF CR RR TB SV from the left, x for either.
+/// On NVIDIA's CPUs the kernel's defaults are right, and clearing bits is unsafe. The masks are those of rdma-core's
+/// rdma_topo: bits DT EC UF CR RR TB SV from the left, x for either.
 fn grace<'a>(ctx: &Ctx<'_>, ports: impl Iterator<Item = &'a Bdf>) -> Judgement {
     let mut judgement = Judgement::info(
         "machine",

@@ -1,11 +1,11 @@
-//! pcie.acs-vm: access control where virtual machines are in play.
+//! pcie.acs-vm: ACS bits and virtual machines.
 
 use crate::check::{Ctx, Judgement, passthrough, unknown_if};
 
-const WAY: &str = "On the host, turn on DirectTrans in the ports of the path, and ATS in the NIC (mlxconfig \
+const ADVICE: &str = "On the host, turn on DirectTrans in the ports of the path, and ATS in the NIC (mlxconfig \
                    ATS_ENABLED=1). Leave ReqRedir and CmpltRedir set: they isolate the guests.";
 
-/// In a guest the host decides; on a host, devices that guests have keep their bits.
+/// In a guest the host sets the bits; on a host, the ports above devices of guests keep them.
 pub fn acs_vm(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if ctx.facts.platform.is_guest() {
         let message = "The host's ports decide whether GPU and NIC reach each other directly; a guest can neither see nor set them.";
@@ -13,7 +13,7 @@ pub fn acs_vm(ctx: &Ctx<'_>) -> Vec<Judgement> {
         return vec![
             Judgement::info("machine", message)
                 .evidence("platform", fact)
-                .advice(WAY),
+                .advice(ADVICE),
         ];
     }
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
@@ -31,7 +31,7 @@ pub fn acs_vm(ctx: &Ctx<'_>) -> Vec<Judgement> {
         );
         Judgement::info(bdf.to_string(), message)
             .evidence(format!("/sys/bus/pci/devices/{bdf}/driver"), driver)
-            .advice(WAY)
+            .advice(ADVICE)
     });
     let judgements: Vec<Judgement> = handed.collect();
     match judgements.is_empty() {
@@ -49,7 +49,7 @@ mod tests {
     use crate::model::{Fact, Facts, Outcome, Platform};
 
     #[test]
-    fn speaks_where_virtual_machines_are() {
+    fn reports_passed_through_devices() {
         let mut facts = machine();
         assert_eq!(only("pcie.acs-vm", &facts).outcome, Outcome::Skip);
         facts.add(gpu("0000:05:00.0"));
@@ -76,11 +76,7 @@ mod tests {
         assert!(found.fix.expect("advice").text().contains("ATS_ENABLED=1"));
         facts.platform = Platform::default();
         let found = only("pcie.acs-vm", &facts);
-        assert_eq!(
-            found.outcome,
-            Outcome::Unknown,
-            "who knows what the machine is?"
-        );
+        assert_eq!(found.outcome, Outcome::Unknown, "unknown platform");
         assert!(
             found
                 .needs

@@ -1,13 +1,12 @@
-//! pcie.ats: NICs translate addresses themselves where virtual machines need it, and not where they are in the way.
-//!
-//! As rdma-core's rdma_topo has it: what counts is whether the NIC has the capability, which its firmware shows or hides
-//! (ATS_ENABLED). In virtual machines it is wanted; on bare metal, where GPU and NIC are below the NIC's own switch, it is not.
+//! pcie.ats: NICs have address translation services (ATS) if they serve virtual machines, and lack them on bare metal if a
+//! GPU is below the NIC's own switch. The firmware shows or hides the capability (ATS_ENABLED); rdma-core's rdma_topo has
+//! the same rule.
 
 use super::{Ctx, own};
 use crate::check::{Judgement, passthrough, unknown_if, words};
 use crate::model::{Bdf, Fact, Ids, Kind, PlatformKind, Row, Why};
 
-/// Each NIC that differs from what is wanted of it; one judgement for the others.
+/// One judgement for each NIC that serves a virtual machine or has a GPU below its own switch.
 pub fn ats(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let unknown = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices");
     if let Some(unknown) =
@@ -24,7 +23,7 @@ pub fn ats(ctx: &Ctx<'_>) -> Vec<Judgement> {
         }
     };
     let handed: Vec<(String, Bdf)> = passthrough::handed(ctx.facts)
-        // Of other makers' nobody says what they need.
+        // The needs of other makers' NICs are unknown.
         .filter(|device| device.ids.known().is_some_and(Ids::is_nvidia_nic))
         .map(|device| (device.bdf.to_string(), device.bdf))
         .collect();
@@ -49,15 +48,15 @@ pub fn ats(ctx: &Ctx<'_>) -> Vec<Judgement> {
         .collect()
 }
 
-/// Whether a GPU meets this NIC at a bridge of the NIC's maker: the switch that is part of the NIC.
+/// True if a GPU and this NIC are below a bridge of the NIC's maker: the switch inside the NIC.
 fn is_inline(ctx: &Ctx<'_>, nic: &Row) -> bool {
-    let Some(me) = ctx.topology.number(nic) else {
+    let Some(row) = ctx.topology.number(nic) else {
         return false;
     };
     ctx.topology.rows_of(Kind::Gpu).any(|(gpu, _)| {
         let bridge = ctx
             .topology
-            .common_bridge(gpu, me)
+            .common_bridge(gpu, row)
             .and_then(|bridge| ctx.facts.device(bridge));
         let ids = bridge.and_then(|bridge| bridge.ids.known());
         ids.is_some_and(|ids| ids.vendor == Ids::MELLANOX)
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn guests_need_it() {
+    fn guest_needs_ats() {
         let mut facts = machine();
         facts.platform.hypervisor_flag = Fact::Known(true);
         let found = only("pcie.ats", &facts);
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn bare_metal_wants_none_below_the_nics_own_switch_and_does_not_care_elsewhere() {
+    fn bare_metal_needs_none_below_nic_switch() {
         let mut facts = machine();
         with_ats(&mut facts);
         assert_eq!(only("pcie.ats", &facts).outcome, Outcome::Skip);
@@ -202,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_unknown() {
+    fn unreadable_capability_is_unknown() {
         let mut facts = machine();
         inline(&mut facts);
         facts.device_mut(NIC).config.ats = Fact::Unknown(Why::Denied);

@@ -1,32 +1,33 @@
-//! What boots to come are told, held against what this one was told: why a change that was to last has not arrived.
+//! Compares the kernel parameters of this boot with those configured for the next: why a permanent change has no effect
+//! yet.
 
 use crate::check::Ctx;
 use crate::kmod::{acs, words};
 use crate::model::Bdf;
 
-/// Where a port redirects: that the kernel is to clear its bits and was not told yet, or that it was and did not.
-pub fn promise(ctx: &Ctx<'_>, port: Bdf) -> Option<String> {
+/// For a port that redirects: a kernel parameter that should clear its bits takes effect at the next boot, or had no effect.
+pub fn pending_acs(ctx: &Ctx<'_>, port: Bdf) -> Option<String> {
     let line = ctx.facts.kernel.command_line.known()?;
-    let named = |line: &str| {
+    let parameter = |line: &str| {
         [acs::CONFIG, acs::DISABLE].into_iter().find(|name| {
             let entries = acs::entries(line, name).unwrap_or_default();
             entries.iter().any(|entry| acs::names(entry, port))
         })
     };
-    if let Some(name) = named(line) {
+    if let Some(name) = parameter(line) {
         return Some(format!(
             " The kernel's command line names this port (pci={name}=), but the bits are set: this kernel does not apply it (6.11 to 6.14 have a bug there), or a reset of the port set them again. Use gdr fix-acs --persist unit."
         ));
     }
-    let told = ctx.facts.boot.settings("acs");
-    let (source, name) = told
+    let configured = ctx.facts.boot.settings("acs");
+    let (source, name) = configured
         .iter()
-        .find_map(|(source, line)| Some((source, named(line)?)))?;
+        .find_map(|(source, line)| Some((source, parameter(line)?)))?;
     Some(not_yet(source, &format!("pci={name}=")))
 }
 
-/// Where addresses are translated: that the kernel is to pass them through and was not told yet.
-pub fn waits(ctx: &Ctx<'_>, arm: bool) -> Option<String> {
+/// For translated addresses: the parameter that passes them through takes effect at the next boot.
+pub fn pending_iommu(ctx: &Ctx<'_>, arm: bool) -> Option<String> {
     let word = if arm {
         "iommu.passthrough=1"
     } else {
@@ -36,8 +37,8 @@ pub fn waits(ctx: &Ctx<'_>, arm: bool) -> Option<String> {
     if has_it(ctx.facts.kernel.command_line.known()?) {
         return None;
     }
-    let told = ctx.facts.boot.settings("iommu");
-    let (source, _) = told.iter().find(|(_, line)| has_it(line))?;
+    let configured = ctx.facts.boot.settings("iommu");
+    let (source, _) = configured.iter().find(|(_, line)| has_it(line))?;
     Some(not_yet(source, word))
 }
 

@@ -1,5 +1,5 @@
-//! pcie.errors: no fatal error on the way to a GPU or a NIC since boot. One look tells no rate: corrected errors are
-//! shown, never judged.
+//! pcie.errors: no fatal error on a path to a GPU or a NIC since boot. Corrected errors are shown but not judged, because
+//! their rate is unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,25 +7,25 @@ use super::{Ctx, own};
 use crate::check::{Judgement, unknown_if, words};
 use crate::model::{Bdf, ErrorCounts, Fact, Why};
 
-/// Each function with fatal errors; one judgement for all that have none.
+/// One judgement for each function with fatal errors, one for all others.
 pub fn errors(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
         return vec![unknown];
     }
-    let mut looked: BTreeSet<Bdf> = BTreeSet::new();
+    let mut functions: BTreeSet<Bdf> = BTreeSet::new();
     for (_, bdf) in own(ctx) {
         let device = ctx.forest.device(bdf);
-        looked.extend(
+        functions.extend(
             std::iter::successors(device, |device| ctx.forest.parent(device))
                 .map(|device| device.bdf),
         );
     }
-    if looked.is_empty() {
+    if functions.is_empty() {
         return vec![Judgement::skip("machine", "There is no GPU and no NIC.")];
     }
     let mut judgements = Vec::new();
     let (mut good, mut unknown, mut uncounted) = (Vec::new(), Vec::new(), Vec::new());
-    for bdf in looked {
+    for bdf in functions {
         match counts(ctx, bdf) {
             Fact::Known(Some(counts)) if counts.fatal.values().any(|count| *count > 0) => {
                 judgements.push(fatal(ctx, bdf, counts));
@@ -127,7 +127,7 @@ mod tests {
     use crate::model::{Facts, Outcome};
 
     #[test]
-    fn fatal_errors_warn_and_corrected_ones_are_shown() {
+    fn fatal_errors_warn() {
         let mut facts = machine();
         let found = only("pcie.errors", &facts);
         assert_eq!(found.outcome, Outcome::Pass);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn uncounted_and_unread_are_unknown() {
+    fn missing_counters_are_unknown() {
         let mut facts = machine();
         for device in facts.devices_mut() {
             device.attributes.as_mut().expect("attributes").errors = Fact::Known(None);

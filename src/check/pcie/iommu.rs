@@ -1,4 +1,4 @@
-//! pcie.iommu: the IOMMU leaves the addresses of these GPUs and NICs as they are.
+//! pcie.iommu: the IOMMU does not translate addresses of GPUs and NICs.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,16 @@ use crate::model::{Bdf, Fact, Kind, Row, Severity, Why};
 /// What the IOMMU does to a device's addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Domain {
-    /// There is none, or the device is not behind one.
+    /// No IOMMU, or the device is not behind one.
     Off,
-    /// Group N passes addresses through, or holds them for somebody else: its type.
+    /// Group that does not translate for the host, with its type.
     Plain(u32, String),
-    /// Group N translates: its type.
+    /// Group that translates, with its type.
     Translating(u32, String),
 }
 
-/// Each device whose addresses are translated; one judgement for all whose are not. What virtual machines have is
-/// translated for them, and is no finding.
+/// One judgement for each device whose addresses are translated, one for all others. Devices passed through are translated
+/// for their virtual machine and are not judged.
 pub fn iommu(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
         return vec![unknown];
@@ -30,7 +30,7 @@ pub fn iommu(ctx: &Ctx<'_>) -> Vec<Judgement> {
             Fact::Known(Domain::Translating(group, kind)) => {
                 judgements.push(judge(ctx, row, bdf, group, &kind))
             }
-            Fact::Known(of) => plain.push((row, bdf, of)),
+            Fact::Known(domain) => plain.push((row, bdf, domain)),
             Fact::Unknown(why) => unknown.push((row, why)),
         }
     }
@@ -54,12 +54,12 @@ pub fn iommu(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
 }
 
-/// Whether it is known that a device's addresses are translated.
+/// True if a device's addresses are known to be translated.
 pub fn is_translated(ctx: &Ctx<'_>, bdf: Bdf) -> bool {
     matches!(domain(ctx, bdf), Fact::Known(Domain::Translating(..)))
 }
 
-/// The groups of this machine's GPUs and NICs that translate, and their types.
+/// The translating groups of the host's GPUs and NICs, with their types.
 pub fn translated(ctx: &Ctx<'_>) -> BTreeMap<u32, String> {
     let groups = own(ctx).filter_map(|(_, bdf)| match domain(ctx, bdf) {
         Fact::Known(Domain::Translating(group, kind)) => Some((group, kind)),
@@ -68,7 +68,7 @@ pub fn translated(ctx: &Ctx<'_>) -> BTreeMap<u32, String> {
     groups.collect()
 }
 
-/// From the group of this device. The type is that of the default domain, not of one that vfio attached.
+/// The domain of a device's group. The type is that of the default domain, not of one attached by vfio.
 fn domain(ctx: &Ctx<'_>, bdf: Bdf) -> Fact<Domain> {
     let attributes = ctx
         .facts
@@ -81,7 +81,7 @@ fn domain(ctx: &Ctx<'_>, bdf: Bdf) -> Fact<Domain> {
         None => return Fact::Unknown(Why::NotCovered),
     };
     match ctx.facts.kernel.iommu_groups.get(&group) {
-        // DMA, and since 5.15 DMA-FQ, whose flushes are lazy.
+        // DMA, and since Linux 5.15 DMA-FQ, with lazy flushes.
         Some(Fact::Known(kind)) if kind.starts_with("DMA") => {
             Fact::Known(Domain::Translating(group, kind.clone()))
         }
@@ -92,7 +92,7 @@ fn domain(ctx: &Ctx<'_>, bdf: Bdf) -> Fact<Domain> {
 }
 
 fn untranslated(ctx: &Ctx<'_>, plain: &[(&Row, Bdf, Domain)]) -> Judgement {
-    let off = plain.iter().all(|(_, _, of)| *of == Domain::Off);
+    let off = plain.iter().all(|(_, _, domain)| *domain == Domain::Off);
     let none = ctx.facts.kernel.iommus.known().is_some_and(Vec::is_empty);
     let message = match (off, none) {
         (true, true) if ctx.facts.platform.is_guest() => {
@@ -106,8 +106,8 @@ fn untranslated(ctx: &Ctx<'_>, plain: &[(&Row, Bdf, Domain)]) -> Judgement {
         words::list(plain.iter().map(|(row, ..)| words::row(row))),
         message,
     );
-    for (_, bdf, of) in plain {
-        judgement = match of {
+    for (_, bdf, domain) in plain {
+        judgement = match domain {
             Domain::Off => judgement.evidence(
                 format!("/sys/bus/pci/devices/{bdf}/iommu_group"),
                 "no such link",
@@ -132,7 +132,7 @@ fn judge(ctx: &Ctx<'_>, row: &Row, bdf: Bdf, group: u32, kind: &str) -> Judgemen
         .architecture
         .known()
         .is_some_and(|name| name == "aarch64");
-    let peers = needs_peers(ctx, row);
+    let peers = pcie_peers(ctx, row);
     let subject = words::row(row);
     let judgement = if remap == Some("0") {
         Judgement::broken(
@@ -167,7 +167,7 @@ fn judge(ctx: &Ctx<'_>, row: &Row, bdf: Bdf, group: u32, kind: &str) -> Judgemen
             remap.unwrap_or("not known"),
         );
     let judgement = match ctx.facts.kernel.command_line.known() {
-        Some(line) => judgement.evidence("/proc/cmdline", of_iommu(line)),
+        Some(line) => judgement.evidence("/proc/cmdline", iommu_words(line)),
         None => judgement,
     };
     remedy(ctx, judgement, arm)
@@ -176,8 +176,8 @@ fn judge(ctx: &Ctx<'_>, row: &Row, bdf: Bdf, group: u32, kind: &str) -> Judgemen
 fn remedy(ctx: &Ctx<'_>, judgement: Judgement, arm: bool) -> Judgement {
     let guest = ctx.facts.platform.is_guest();
     let mut judgement = judgement;
-    if let Some(waits) = boot::waits(ctx, arm).filter(|_| !guest) {
-        judgement.message.push_str(&waits);
+    if let Some(pending) = boot::pending_iommu(ctx, arm).filter(|_| !guest) {
+        judgement.message.push_str(&pending);
     }
     match (guest, arm, ctx.facts.platform.architecture.known()) {
         _ if is_grace(ctx) => judgement,
@@ -198,8 +198,8 @@ fn remedy(ctx: &Ctx<'_>, judgement: Judgement, arm: bool) -> Judgement {
     }
 }
 
-/// Under the profile p2p, on bare metal: a GPU with a peer that NVLink does not join, and the doubt about that.
-fn needs_peers(ctx: &Ctx<'_>, row: &Row) -> Option<&'static str> {
+/// Under profile p2p on bare metal: a note if a GPU has a peer without NVLink, or may have one.
+fn pcie_peers(ctx: &Ctx<'_>, row: &Row) -> Option<&'static str> {
     if row.kind != Kind::Gpu || !ctx.expectations.names("p2p") || ctx.facts.platform.is_guest() {
         return None;
     }
@@ -217,8 +217,8 @@ fn needs_peers(ctx: &Ctx<'_>, row: &Row) -> Option<&'static str> {
     }
 }
 
-/// The words of a command line that speak of IOMMUs.
-fn of_iommu(line: &str) -> String {
+/// The words of a command line about IOMMUs.
+fn iommu_words(line: &str) -> String {
     let words: Vec<&str> = line
         .split_ascii_whitespace()
         .filter(|word| word.contains("iommu"))

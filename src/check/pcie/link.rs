@@ -1,4 +1,4 @@
-//! pcie.link: every link between a GPU or a NIC and the root runs as wide and as fast as both of its ends can.
+//! pcie.link: every link above a GPU or a NIC runs at the width and speed that both ends support.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,17 +6,17 @@ use super::{Ctx, endpoints};
 use crate::check::{Judgement, unknown_if, words};
 use crate::model::{Bdf, Fact, Kind, Link, LinkState, PciDevice, Why};
 
-/// One link, named by the port above it, or by what is below it where no port is seen.
+/// A link, identified by the port above it, or by the function below it if the port is not visible.
 struct Hop<'a> {
     below: &'a PciDevice,
     link: LinkState,
-    /// A NIC's traffic goes over it: NICs do not let their links sleep, GPUs do.
+    /// A NIC's traffic uses it. NICs keep their links at full speed; idle GPUs do not.
     nic: bool,
-    /// It ends at a GPU that is in its highest performance state.
+    /// It ends at a GPU in its highest performance state.
     awake: bool,
 }
 
-/// Each link that falls short; one judgement for all that do not.
+/// One judgement for each link below full width or speed, one for all others.
 pub fn link(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
         return vec![unknown];
@@ -66,7 +66,7 @@ pub fn link(ctx: &Ctx<'_>) -> Vec<Judgement> {
 
 type Unknowns = Vec<(Bdf, Why)>;
 
-/// Every link once, by the port above it: functions of one NIC share theirs.
+/// Every link once, by the port above it; functions of one NIC share a link.
 fn hops<'a>(ctx: &'a Ctx<'_>) -> (BTreeMap<Bdf, Hop<'a>>, Unknowns) {
     let mut hops: BTreeMap<Bdf, Hop<'a>> = BTreeMap::new();
     let mut unknown: Unknowns = Vec::new();
@@ -81,7 +81,7 @@ fn hops<'a>(ctx: &'a Ctx<'_>) -> (BTreeMap<Bdf, Hop<'a>>, Unknowns) {
         }
         let chain = std::iter::successors(Some(device), |device| ctx.forest.parent(device));
         for below in chain {
-            // A guest sees its NICs without the port above them: then a link goes by the NIC.
+            // A guest sees its NICs without the ports above them.
             let above = ctx
                 .forest
                 .parent(below)
@@ -119,11 +119,11 @@ fn is_awake(ctx: &Ctx<'_>, gpu: Bdf) -> bool {
     let gpu = ctx
         .facts
         .nvml()
-        .and_then(|nvml| nvml.gpus.iter().find(|of| of.bdf == gpu));
+        .and_then(|nvml| nvml.gpus.iter().find(|found| found.bdf == gpu));
     gpu.is_some_and(|gpu| gpu.performance_state == Fact::Known(0))
 }
 
-/// The link does not run at the width and speed that both of its ends support.
+/// The judgement on a link below the width or speed that both ends support; `None` for others.
 fn trained_low(ctx: &Ctx<'_>, above: Bdf, hop: &Hop<'_>) -> Option<Judgement> {
     let LinkState { current, max } = hop.link;
     let below = words::device(ctx, hop.below.bdf);
@@ -238,7 +238,7 @@ mod tests {
 
     const SWITCH: &str = "0000:01:00.0";
 
-    /// The finding on the link above a device, of a machine where that link runs like this.
+    /// The finding on the link above a device with this current speed and width.
     fn with(bdf: &str, current: (u8, u8), change: impl FnOnce(&mut Facts)) -> Finding {
         let mut facts = machine();
         set_link(&mut facts, bdf, current, (5, 16));
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn each_link_is_looked_at_once() {
+    fn judges_each_link_once() {
         let found = only("pcie.link", &machine());
         assert_eq!(
             found.message,
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_link_warns_whatever_sleeps() {
+    fn narrow_link_warns() {
         for bdf in [GPU, NIC, SWITCH] {
             let found = with(bdf, (5, 8), |_| {});
             assert_eq!(
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_link_warns_unless_a_gpu_may_be_asleep() {
+    fn slow_link_warns_unless_gpu_idle() {
         assert_eq!(with(NIC, (3, 16), |_| {}).outcome, Outcome::Warn);
         assert_eq!(
             with(SWITCH, (4, 16), |_| {}).outcome,
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn the_weaker_end_is_the_measure() {
+    fn weaker_end_is_the_limit() {
         let mut facts = machine();
         for port in [GPU, NIC, GPU_PORT, NIC_PORT] {
             set_link(&mut facts, port, (4, 16), (5, 16));
@@ -353,8 +353,8 @@ mod tests {
     }
 
     #[test]
-    fn one_end_alone_accuses_nobody() {
-        // An x8 slot and an x16 NIC, or a loose NIC: the port that would tell cannot be read.
+    fn one_unreadable_end_is_unknown() {
+        // An x8 slot or a loose card: only the unreadable port would show which.
         let mut facts = machine();
         set_link(&mut facts, GPU, (5, 8), (5, 16));
         facts.device_mut(GPU_PORT).config.express = Fact::Unknown(Why::Broken);
@@ -362,13 +362,13 @@ mod tests {
         let outcomes: Vec<_> = found.iter().map(|f| f.outcome).collect();
         assert_eq!(outcomes, [Outcome::Pass, Outcome::Unknown]);
         assert_eq!(found[1].subject, GPU);
-        // At its own best it is at the best of both, whatever the other end could.
+        // At this end's maximum the link is at the maximum of both.
         set_link(&mut facts, GPU, (5, 16), (5, 16));
         assert_eq!(only("pcie.link", &facts).outcome, Outcome::Pass);
     }
 
     #[test]
-    fn a_guests_links_are_the_hosts() {
+    fn guest_link_is_info() {
         let found = with(NIC, (5, 8), |facts| {
             facts.platform.hypervisor_flag = Fact::Known(true)
         });

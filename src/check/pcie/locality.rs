@@ -33,7 +33,7 @@ fn judge(ctx: &Ctx<'_>, found: &Match) -> Option<Judgement> {
         .filter(|row| row.kind == Kind::Gpu)?;
     let device = row.bdf.and_then(|bdf| ctx.facts.device(bdf));
     if device.is_some_and(|device| passthrough::holder(device).is_some()) {
-        // Its partners are those of the virtual machine that has it.
+        // Its partners belong to the virtual machine.
         return None;
     }
     let subject = words::row(row);
@@ -92,7 +92,7 @@ mod tests {
     use crate::check::testing::{Edit, GPU, NIC, bdf, bind, findings, machine, only, root_port};
     use crate::model::{Fact, Facts, Outcome, Place, RootBus, Why};
 
-    /// The NIC below another root port of this root bus, or of another one.
+    /// The NIC below another root port, on this root bus.
     fn moved(bus: u8) -> Facts {
         let mut facts = machine();
         facts.device_mut(NIC).place = Fact::Known(Place {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn near_is_good_and_far_names_where_to_go() {
+    fn distance_decides_outcome() {
         let found = only("pcie.locality", &machine());
         assert_eq!(found.outcome, Outcome::Pass);
         assert!(found.message.contains("PIX"), "{}", found.message);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guests_tree_is_no_fault() {
+    fn distance_in_guest_is_info() {
         let mut facts = moved(0x80);
         facts.platform.hypervisor_flag = Fact::Known(true);
         let found = only("pcie.locality", &facts);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_that_a_virtual_machine_has_needs_no_nic_here() {
+    fn passed_through_gpu_is_skipped() {
         let mut facts = moved(0x80);
         facts.driver.gpus = Fact::Known(Default::default());
         bind(&mut facts, GPU, Some("vfio-pci"));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn without_partners_or_places() {
+    fn missing_nics_or_places() {
         let mut facts = machine();
         facts.device_mut(NIC).place = Fact::Unknown(Why::Denied);
         assert_eq!(only("pcie.locality", &facts).outcome, Outcome::Unknown);

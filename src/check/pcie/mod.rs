@@ -1,4 +1,4 @@
-//! The way between GPUs and NICs over PCI Express.
+//! PCI Express between GPUs and NICs.
 
 mod acs;
 mod acs_vm;
@@ -168,14 +168,14 @@ pub const CHECKS: &[Check] = &[
     },
 ];
 
-/// The GPUs, and the NICs that are NICs, with their addresses.
+/// GPUs and NICs with their addresses, without software devices.
 fn endpoints<'a>(ctx: &'a Ctx<'_>) -> impl Iterator<Item = (&'a Row, Bdf)> {
     let rows = ctx.topology.rows.iter();
     rows.filter(|row| matches!(row.kind, Kind::Gpu | Kind::Nic) && !row.software)
         .filter_map(|row| Some((row, row.bdf?)))
 }
 
-/// Those of them that this machine itself uses: what is handed to a virtual machine is set up for that.
+/// GPUs and NICs used by the host itself, not passed through.
 fn own<'a>(ctx: &'a Ctx<'_>) -> impl Iterator<Item = (&'a Row, Bdf)> {
     endpoints(ctx).filter(|(_, bdf)| {
         let device = ctx.facts.device(*bdf);
@@ -183,8 +183,8 @@ fn own<'a>(ctx: &'a Ctx<'_>) -> impl Iterator<Item = (&'a Row, Bdf)> {
     })
 }
 
-/// Whether GPUs hang on NVIDIA's own CPUs (Grace, Vera): their memory is coherent over NVLink-C2C, and their ports' access
-/// control is to stay as the kernel sets it.
+/// True for GPUs on NVIDIA's CPUs (Grace, Vera): their memory is coherent over NVLink-C2C, and their ports keep the ACS bits
+/// that the kernel sets.
 pub fn is_grace(ctx: &Ctx<'_>) -> bool {
     let coherent = ctx
         .facts

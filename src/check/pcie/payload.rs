@@ -1,8 +1,8 @@
-//! pcie.payload: nobody on a way sends larger packets than the next one takes.
+//! pcie.payload: no function sends larger packets than the next one on the path accepts.
 //!
 //! PCI Express Base Specification, 2.2.2 and 7.5.3.4: a packet whose payload exceeds the receiver's Max_Payload_Size is
-//! malformed, which is fatal. A function sends up to its own; what it reads comes in packets of up to the root port's, as
-//! far as it asks for that much at once.
+//! malformed, a fatal error. A function sends packets up to its own size. Completions of its reads have up to the root
+//! port's size, limited by the function's Max_Read_Request_Size.
 
 use super::acs::too_many;
 use super::ports::pairs;
@@ -14,7 +14,7 @@ use crate::model::{Bdf, Fact, Kind, Meeting, Row, Severity, Why};
 const SAFE: &str = "Add pci=pcie_bus_safe to the kernel command line and reboot: the kernel then gives all devices below one root \
                     port the same payload.";
 
-/// What falls short on the way of each device and pair; one judgement for all that fit.
+/// One judgement for each device or pair with a mismatch, one for all others.
 pub fn payload(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
         return vec![unknown];
@@ -25,11 +25,11 @@ pub fn payload(ctx: &Ctx<'_>) -> Vec<Judgement> {
             "In a guest the ports and their payload sizes belong to the host.",
         )];
     }
-    let Looked {
-        short: mut judgements,
+    let Comparison {
+        mismatched: mut judgements,
         good,
         unknown,
-    } = look(ctx);
+    } = compare(ctx);
     judgements.extend(between(ctx));
     if !good.is_empty() && judgements.is_empty() {
         judgements.push(fits(ctx, &good));
@@ -50,71 +50,75 @@ pub fn payload(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
 }
 
-/// NICs that ask for less than 4096 bytes at once on ways that are as they should be.
+/// NICs with a Max_Read_Request_Size below 4096 bytes whose path has no mismatch.
 pub fn small_reads(ctx: &Ctx<'_>) -> Vec<Bdf> {
     match ctx.facts.platform.is_guest() {
         true => Vec::new(),
-        false => asking_for_less(&look(ctx).good)
+        false => small_readers(&compare(ctx).good)
             .map(|(_, bdf, _)| *bdf)
             .collect(),
     }
 }
 
-/// What was seen of each device with the ports above it.
+/// The devices, by comparison with the ports above them.
 #[derive(Default)]
-struct Looked<'a> {
-    short: Vec<Judgement>,
+struct Comparison<'a> {
+    mismatched: Vec<Judgement>,
     good: Vec<Good<'a>>,
-    /// Those that could not be read.
+    /// Devices with an unreadable register on their path.
     unknown: Vec<(Bdf, Why)>,
 }
 
 type Good<'a> = (&'a Row, Bdf, &'a Express);
 
-fn look<'a>(ctx: &'a Ctx<'_>) -> Looked<'a> {
-    let mut looked = Looked::default();
+fn compare<'a>(ctx: &'a Ctx<'_>) -> Comparison<'a> {
+    let mut comparison = Comparison::default();
     for (row, bdf) in own(ctx).filter(|(row, _)| row.physical_function.is_none()) {
         let above = match above(ctx, bdf) {
             Ok(above) => above,
             Err(why) => {
-                looked.unknown.push((bdf, why));
+                comparison.unknown.push((bdf, why));
                 continue;
             }
         };
         let Some((_, express)) = above.first().copied() else {
-            // Integrated into the root complex, or not PCI Express: there is no link.
+            // Integrated into the root complex, or not PCI Express: no link.
             continue;
         };
-        match short(row, bdf, express, &above) {
-            Some(judgement) => looked.short.push(judgement),
-            None => looked.good.push((row, bdf, express)),
+        match mismatch(row, bdf, express, &above) {
+            Some(judgement) => comparison.mismatched.push(judgement),
+            None => comparison.good.push((row, bdf, express)),
         }
     }
-    looked
+    comparison
 }
 
-type Way<'a> = Vec<(Bdf, &'a Express)>;
+type Chain<'a> = Vec<(Bdf, &'a Express)>;
 
-/// A function and the ports above it, the nearest first; empty where it has no link.
-fn above<'a>(ctx: &'a Ctx<'_>, bdf: Bdf) -> Result<Way<'a>, Why> {
+/// A function and the ports above it, nearest first; empty if it has no link.
+fn above<'a>(ctx: &'a Ctx<'_>, bdf: Bdf) -> Result<Chain<'a>, Why> {
     let device = ctx.forest.device(bdf).ok_or(Why::NotCovered)?;
-    let mut way = Vec::new();
+    let mut chain = Vec::new();
     for device in std::iter::successors(Some(device), |device| ctx.forest.parent(device)) {
         match &device.config.express {
             Fact::Known(Some(express)) if express.port.is_integrated() => return Ok(Vec::new()),
-            Fact::Known(Some(express)) => way.push((device.bdf, express)),
+            Fact::Known(Some(express)) => chain.push((device.bdf, express)),
             Fact::Known(None) => return Ok(Vec::new()),
             Fact::Unknown(why) => return Err(*why),
         }
     }
-    Ok(way)
+    Ok(chain)
 }
 
-/// What is wrong between one device and the ports above it.
-fn short(row: &Row, bdf: Bdf, express: &Express, way: &Way<'_>) -> Option<Judgement> {
+/// The mismatch between a device and the ports above it.
+fn mismatch(row: &Row, bdf: Bdf, express: &Express, chain: &Chain<'_>) -> Option<Judgement> {
     let subject = words::row(row);
     let own = express.max_payload;
-    if let Some((port, there)) = way.iter().skip(1).find(|(_, port)| port.max_payload < own) {
+    if let Some((port, there)) = chain
+        .iter()
+        .skip(1)
+        .find(|(_, port)| port.max_payload < own)
+    {
         let message = format!(
             "{subject} may send {own} bytes in a packet, and the port {port} above it accepts {}: its writes are malformed there, which is a fatal error.",
             there.max_payload
@@ -122,7 +126,7 @@ fn short(row: &Row, bdf: Bdf, express: &Express, way: &Way<'_>) -> Option<Judgem
         let judgement = Judgement::broken(subject, message).weighing(Severity::Error);
         return Some(control(control(judgement, bdf, express), *port, there).advice(SAFE));
     }
-    let (root, there) = way.last().filter(|(root, _)| *root != bdf)?;
+    let (root, there) = chain.last().filter(|(root, _)| *root != bdf)?;
     (there.max_payload > own && express.max_read_request > own).then(|| {
         let message = format!(
             "{subject} accepts {own} bytes in a packet and requests {} at once, and the port {root} may answer with {}: such an answer is malformed.",
@@ -133,7 +137,7 @@ fn short(row: &Row, bdf: Bdf, express: &Express, way: &Way<'_>) -> Option<Judgem
     })
 }
 
-/// Pairs below a common bridge, of which one sends more than the other takes. The root complex may cut packets up.
+/// Mismatches between pairs below a common bridge. Between root ports the root complex may split packets.
 fn between(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let rows = &ctx.topology.rows;
     let mut judgements = Vec::new();
@@ -163,27 +167,30 @@ fn between(ctx: &Ctx<'_>) -> Vec<Judgement> {
         let (Some((_, first)), Some((_, last))) = (hops.first(), hops.last()) else {
             continue;
         };
-        // What a device's own ports take is told with the device.
-        let turn = hops
+        // Each leg starts at the common bridge: `mismatch` covers the sender's own ports.
+        let common = hops
             .iter()
             .position(|(bdf, _)| path.meeting == Meeting::Bridge(*bdf))
             .unwrap_or(0);
-        let legs = [(a, b, first, &hops[turn..]), (b, a, last, &hops[..turn])];
+        let legs = [
+            (a, b, first, &hops[common..]),
+            (b, a, last, &hops[..common]),
+        ];
         for (from, to, sender, leg) in legs {
-            let Some((bdf, taker)) = leg
+            let Some((bdf, receiver)) = leg
                 .iter()
-                .find(|(_, taker)| taker.max_payload < sender.max_payload)
+                .find(|(_, receiver)| receiver.max_payload < sender.max_payload)
             else {
                 continue;
             };
             let (from, to) = (words::row(&rows[from]), words::row(&rows[to]));
             let message = format!(
                 "{from} may send {} bytes in a packet, and on the path to {to} {bdf} accepts {}: writes between them are malformed there, which is a fatal error.",
-                sender.max_payload, taker.max_payload
+                sender.max_payload, receiver.max_payload
             );
             let judgement =
                 Judgement::broken(format!("{from} to {to}"), message).weighing(Severity::Error);
-            judgements.push(control(judgement, *bdf, taker).advice(SAFE));
+            judgements.push(control(judgement, *bdf, receiver).advice(SAFE));
         }
     }
     judgements
@@ -218,21 +225,21 @@ fn fits(ctx: &Ctx<'_>, good: &[Good<'_>]) -> Judgement {
     })
 }
 
-/// What a NIC should ask for at once, bytes: the most there is.
-const BEST: u16 = 4096;
+/// Largest Max_Read_Request_Size, in bytes.
+const MAX_READ: u16 = 4096;
 
-fn asking_for_less<'a, 'b>(good: &'b [Good<'a>]) -> impl Iterator<Item = &'b Good<'a>> {
+fn small_readers<'a, 'b>(good: &'b [Good<'a>]) -> impl Iterator<Item = &'b Good<'a>> {
     good.iter()
-        .filter(|(row, _, express)| row.kind == Kind::Nic && express.max_read_request < BEST)
+        .filter(|(row, _, express)| row.kind == Kind::Nic && express.max_read_request < MAX_READ)
 }
 
-/// NICs that ask for less than 4096 bytes at once: no fault, and where a transfer is slow the first thing to try.
+/// NICs with a small Max_Read_Request_Size: not a fault, but the first thing to try if reads are slow.
 fn reads(good: &[Good<'_>]) -> Option<Judgement> {
-    let small: Vec<_> = asking_for_less(good).collect();
+    let small: Vec<_> = small_readers(good).collect();
     let (_, first, _) = small.first()?;
     let subject = words::list(small.iter().map(|(row, ..)| words::row(row)));
     let message = format!(
-        "{subject}: reads request less than {BEST} bytes at once. If reads are slow, try {BEST}."
+        "{subject}: reads request less than {MAX_READ} bytes at once. If reads are slow, try {MAX_READ}."
     );
     let judgement = small.iter().fold(
         Judgement::info(subject, message),

@@ -81,7 +81,10 @@ fn lost(ctx: &Ctx<'_>) -> Vec<String> {
         super::own(ctx).count() < 2 || super::own(ctx).all(|(row, _)| row.kind != Kind::Gpu);
     super::own(ctx)
         .filter(|(row, bdf)| {
-            let place = ctx.facts.device(*bdf).and_then(|of| of.place.known());
+            let place = ctx
+                .facts
+                .device(*bdf)
+                .and_then(|device| device.place.known());
             !alone && place.is_none_or(|place| !place.rooted && has_unknown_pair(ctx, row))
         })
         .map(|(row, _)| words::row(row))
@@ -126,8 +129,8 @@ pub fn pairs(ctx: &Ctx<'_>) -> Result<Vec<(usize, usize)>, TooMany> {
     let with_nics = topology
         .matches
         .iter()
-        .filter(|of| gpus.binary_search(&of.row).is_ok());
-    let with_nics = with_nics.flat_map(|of| of.best.iter().map(|nic| (of.row, *nic)));
+        .filter(|found| gpus.binary_search(&found.row).is_ok());
+    let with_nics = with_nics.flat_map(|found| found.best.iter().map(|nic| (found.row, *nic)));
     let with_gpus = gpus.iter().enumerate().flat_map(|(at, a)| {
         let others = gpus[at + 1..].iter();
         others

@@ -1,10 +1,10 @@
-//! pcie.shared: who else's traffic goes over the narrowest link between a GPU and its NIC.
+//! pcie.shared: other devices that use the narrowest link between a GPU and its NIC.
 
 use super::{Ctx, own};
 use crate::check::{Judgement, nics, unknown_if, words};
 use crate::model::{Bdf, Fact, Kind, Meeting, Path, Verdict, Why};
 
-/// Each GPU with the NIC that it is paired with.
+/// One judgement for each GPU that shares the narrowest link to its NIC, one for all others.
 pub fn shared(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let unknown = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices");
     if let Some(unknown) =
@@ -76,7 +76,7 @@ pub fn shared(ctx: &Ctx<'_>) -> Vec<Judgement> {
     judgements
 }
 
-/// No pair, or none whose way is known.
+/// The judgement without a pair, or without a known path.
 fn no_pair(ctx: &Ctx<'_>) -> Judgement {
     let lost = ctx
         .topology
@@ -98,7 +98,7 @@ fn no_pair(ctx: &Ctx<'_>) -> Judgement {
     }
 }
 
-/// What the narrowest link carries, and the devices below the links that carry no more.
+/// The bandwidth of the narrowest link in bytes per second, and the devices below the links of that bandwidth.
 fn narrowest(path: &Path) -> Fact<(u64, Vec<Bdf>)> {
     let mut links: Vec<(Bdf, u64)> = Vec::new();
     for hop in path
@@ -126,7 +126,7 @@ fn narrowest(path: &Path) -> Fact<(u64, Vec<Bdf>)> {
     }
 }
 
-/// The first of these links that other devices are below too, and those devices. Functions of one NIC are one device.
+/// The first of these links with other devices below it, and those devices. Functions of one NIC are one device.
 fn sharers(ctx: &Ctx<'_>, links: &[Bdf], ends: [usize; 2]) -> Option<(Bdf, Vec<String>)> {
     let nic = |bdf: Bdf| (bdf.domain, bdf.bus, bdf.device);
     let ends: Vec<_> = ends
@@ -143,10 +143,10 @@ fn sharers(ctx: &Ctx<'_>, links: &[Bdf], ends: [usize; 2]) -> Option<(Bdf, Vec<S
         };
         let others: Vec<String> = own(ctx)
             .filter(|(row, bdf)| {
-                let of_an_end = ends
+                let is_end = ends
                     .iter()
                     .any(|end| nic(*end) == nic(*bdf) || row.physical_function == Some(*end));
-                !of_an_end && below(*bdf)
+                !is_end && below(*bdf)
             })
             .map(|(row, _)| words::row(row))
             .collect();
@@ -162,7 +162,7 @@ mod tests {
     use crate::model::{Fact, Facts, Outcome, Place, RootBus, Why};
 
     #[test]
-    fn a_pair_below_one_switch_is_alone() {
+    fn pair_below_one_switch_shares_no_link() {
         let found = only("pcie.shared", &machine());
         assert_eq!(
             (found.outcome, found.subject.as_str()),
@@ -173,9 +173,9 @@ mod tests {
     }
 
     #[test]
-    fn an_uplink_that_others_use_is_named() {
+    fn names_shared_uplink() {
         let mut facts = machine();
-        // The NIC goes to a root port of its own: both GPUs below the switch share the uplink to it.
+        // The NIC moves to another root port: both GPUs below the switch share the uplink.
         facts.add(root_port("0000:00:02.0"));
         facts.device_mut(NIC).place = Fact::Known(Place {
             root: RootBus { domain: 0, bus: 0 },

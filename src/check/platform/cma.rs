@@ -1,14 +1,14 @@
-//! platform.cma: memory of the contiguous allocator, whose pages cannot stay pinned.
+//! platform.cma: memory of the contiguous allocator (CMA).
 //!
-//! A registration pins pages for long, and the kernel first moves them out of that memory; where it cannot, it answers
-//! ENOMEM, which looks like a memlock limit and is none. Kexec handover (`kho=on`) sets such memory aside, too.
+//! Before it pins pages for a registration, the kernel moves them out of CMA memory. If that fails, it returns ENOMEM, which
+//! looks like a memlock limit. Kexec handover (`kho=on`) reserves CMA memory too.
 
 use crate::check::{Ctx, Judgement, unknown_if, words};
 use crate::model::Fact;
 
 const SOURCE: &str = "/proc/meminfo: CmaTotal, CmaFree";
 
-/// How much of it there is.
+/// Reports the size of CMA memory.
 pub fn cma(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let kernel = &ctx.facts.kernel;
     if let Some(unknown) = unknown_if(&kernel.cma, "machine", SOURCE) {
@@ -21,7 +21,7 @@ pub fn cma(ctx: &Ctx<'_>) -> Vec<Judgement> {
         );
         return vec![pass.evidence(SOURCE, "not there")];
     };
-    let said = format!("{}, {} free", words::size(cma.total), words::size(cma.free));
+    let sizes = format!("{}, {} free", words::size(cma.total), words::size(cma.free));
     let judgement = match cma.total {
         0 => Judgement::pass("machine", "No memory is reserved for contiguous allocations."),
         total => Judgement::info(
@@ -33,7 +33,7 @@ pub fn cma(ctx: &Ctx<'_>) -> Vec<Judgement> {
         )
         .advice("If registrations fail this way, boot with cma=0 (and without kho=on)."),
     };
-    let judgement = judgement.evidence(SOURCE, said);
+    let judgement = judgement.evidence(SOURCE, sizes);
     let line = kernel.command_line.known().map_or("", String::as_str);
     let parameters: Vec<&str> = line
         .split_ascii_whitespace()
@@ -52,7 +52,7 @@ mod tests {
     use crate::model::{Cma, Facts, Outcome};
 
     #[test]
-    fn memory_set_aside_is_worth_knowing() {
+    fn reserved_memory_is_info() {
         let mut facts = machine();
         assert_eq!(only("platform.cma", &facts).outcome, Outcome::Pass);
         facts.kernel.cma = Fact::Known(Some(Cma { total: 0, free: 0 }));

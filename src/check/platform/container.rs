@@ -1,11 +1,11 @@
-//! platform.container: what a container lacks of the machine.
+//! platform.container: devices and files that a container lacks.
 
 use crate::check::{Ctx, Judgement, nics, words};
 use crate::model::{Fact, Mount, NodeFile, Process};
 
 const NAMESPACES: &str = "/proc/self/ns";
 
-/// Namespaces that are not the machine's own make a container. A file that an image left behind does not.
+/// A container has namespaces other than the initial ones; files of an image alone do not make one.
 pub fn container(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let marks = match &ctx.facts.platform.container_marks {
         Fact::Known(marks) => marks,
@@ -35,18 +35,18 @@ fn inside(ctx: &Ctx<'_>) -> Judgement {
         Fact::Known(missing) => missing,
         Fact::Unknown(why) => return Judgement::unknown(subject, why, "/dev"),
     };
-    let mut told = "This is a container.".to_owned();
+    let mut message = "This is a container.".to_owned();
     if ctx.facts.process.initial_user_namespace == Fact::Known(false) {
-        told.push_str(" It has a user namespace: the driver ignores capabilities inside it.");
+        message.push_str(" It has a user namespace: the driver ignores capabilities inside it.");
     }
     let masked = masked(ctx);
     if !masked.is_empty() {
-        told.push_str(&format!(
+        message.push_str(&format!(
             " Another mount covers {}: gdr does not read the machine's files there.",
             words::list(&masked)
         ));
     }
-    told.push_str(" With RDMA in exclusive mode (rdma system), devices of other network namespaces are not visible here.");
+    message.push_str(" With RDMA in exclusive mode (rdma system), devices of other network namespaces are not visible here.");
     let mut add = Vec::new();
     if missing.iter().any(|path| path.starts_with("/dev/nvidia")) {
         add.push("--gpus all (or --runtime=nvidia)".to_owned());
@@ -60,7 +60,7 @@ fn inside(ctx: &Ctx<'_>) -> Judgement {
     if matches!(ctx.facts.process.memlock_soft, Fact::Known(Some(_)))
         && ctx.facts.process.capable(Process::CAP_IPC_LOCK) != Fact::Known(true)
     {
-        // A capability works for root alone, and only in the initial user namespace: the limit works for everybody.
+        // The capability helps only root in the initial user namespace; the limit helps every user.
         add.push("--ulimit memlock=-1".to_owned());
     }
     if !masked.is_empty() {
@@ -68,11 +68,11 @@ fn inside(ctx: &Ctx<'_>) -> Judgement {
     }
     let advice = format!("Start the container with {}.", add.join(" "));
     let judgement = match (missing.is_empty(), add.is_empty()) {
-        (true, true) => Judgement::info(subject, told),
-        (true, false) => Judgement::info(subject, told).advice(advice),
+        (true, true) => Judgement::info(subject, message),
+        (true, false) => Judgement::info(subject, message).advice(advice),
         (false, _) => {
             let list = words::list(&missing);
-            Judgement::broken(subject, format!("{told} It lacks {list}."))
+            Judgement::broken(subject, format!("{message} It lacks {list}."))
                 .evidence("/dev", format!("no {list}"))
                 .advice(advice)
         }
@@ -83,7 +83,7 @@ fn inside(ctx: &Ctx<'_>) -> Judgement {
     }
 }
 
-/// Parts of /sys that gdr reads and that another file system covers: engines put empty ones there.
+/// Paths that gdr reads in /sys and that an engine covers with an empty file system.
 fn masked(ctx: &Ctx<'_>) -> Vec<String> {
     const READ: [&str; 5] = [
         "/sys/bus",
@@ -95,11 +95,11 @@ fn masked(ctx: &Ctx<'_>) -> Vec<String> {
     let mounts = ctx.facts.platform.sys_mounts.known().into_iter().flatten();
     let covers = |mount: &&Mount| {
         let part = |part: &str| mount.at == part || mount.at.starts_with(&format!("{part}/"));
-        // Docker covers two that tell nothing of devices.
+        // Docker covers these two; they have no devices.
         let harmless = ["/sys/devices/virtual/powercap", "/sys/devices/system/cpu"]
             .iter()
             .any(|path| mount.at.starts_with(path));
-        mount.kind == "tmpfs" && READ.iter().any(|of| part(of)) && !harmless
+        mount.kind == "tmpfs" && READ.iter().any(|path| part(path)) && !harmless
     };
     mounts
         .filter(covers)
@@ -107,7 +107,7 @@ fn masked(ctx: &Ctx<'_>) -> Vec<String> {
         .collect()
 }
 
-/// The nodes that this machine's devices have and the container lacks. A container may be given some of the GPUs.
+/// Missing device nodes. A container may have only some of the GPUs.
 fn missing(ctx: &Ctx<'_>) -> Fact<Vec<String>> {
     let mut missing = Vec::new();
     if ctx.facts.gpus().next().is_some() {
@@ -116,7 +116,9 @@ fn missing(ctx: &Ctx<'_>) -> Fact<Vec<String>> {
             Fact::Unknown(why) => return Fact::Unknown(*why),
         };
         let there = |node: &&NodeFile| !node.state.is_absent();
-        let any = |of: &dyn Fn(&str) -> bool| nodes.iter().filter(there).any(|node| of(&node.path));
+        let any = |matches: &dyn Fn(&str) -> bool| {
+            nodes.iter().filter(there).any(|node| matches(&node.path))
+        };
         let numbered = |path: &str| {
             path.strip_prefix("/dev/nvidia")
                 .is_some_and(|n| n.parse::<u32>().is_ok())
@@ -155,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_alone_makes_no_container() {
+    fn files_alone_make_no_container() {
         assert_eq!(
             only("platform.container", &with(&[])).message,
             "This is not a container."
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_names_what_it_lacks() {
+    fn lists_missing_nodes_and_limits() {
         let mut facts = with(&["namespace pid:[4026532000]", "file /.dockerenv"]);
         assert_eq!(only("platform.container", &facts).outcome, Outcome::Info);
         facts.process.memlock_soft = Fact::Known(Some(65536));
@@ -196,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn covered_parts_of_sys_are_named_and_harmless_ones_are_not() {
+    fn lists_covered_parts_of_sys() {
         let mut facts = with(&["namespace pid:[4026532000]"]);
         let tmpfs = |at: &str| Mount {
             at: at.to_owned(),
@@ -224,7 +226,7 @@ mod tests {
                 .text()
                 .contains("-v /sys:/sys:ro")
         );
-        // Root of the machine's own user namespace is not bound by the limit.
+        // The limit does not apply to root in the initial user namespace.
         facts.platform.sys_mounts = Fact::Known(Vec::new());
         facts.process.memlock_soft = Fact::Known(Some(65536));
         facts.process.capabilities = Fact::Known(1 << 14);
@@ -232,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_marks_and_nodes_are_unknown() {
+    fn unknown_namespaces_and_nodes() {
         assert_eq!(
             only("platform.container", &Facts::default()).outcome,
             Outcome::Unknown

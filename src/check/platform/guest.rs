@@ -1,9 +1,9 @@
-//! platform.guest: which findings belong to the host.
+//! platform.guest: bare metal, or a guest whose host owns PCI and IOMMU settings.
 
 use crate::check::{Ctx, Judgement};
 use crate::model::{Fact, Platform, PlatformKind};
 
-/// Guest or bare metal, and the fact that decided.
+/// Judges guest or bare metal, with the deciding fact as evidence.
 pub fn guest(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let platform = &ctx.facts.platform;
     let (kind, fact) = platform.kind();
@@ -27,7 +27,7 @@ pub fn guest(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }]
 }
 
-/// What the facts alone would have said.
+/// The platform without --platform.
 fn observed(platform: &Platform) -> String {
     let (kind, fact) = Platform {
         asserted: None,
@@ -48,7 +48,7 @@ mod tests {
     use crate::model::{Facts, Outcome};
 
     #[test]
-    fn names_what_it_is_and_what_decided() {
+    fn names_deciding_fact() {
         let mut facts = machine();
         let found = only("platform.guest", &facts);
         assert_eq!(
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_said_wins_and_is_recorded() {
+    fn option_overrides_facts() {
         let mut facts = machine();
         facts.platform.hypervisor_flag = Fact::Known(true);
         facts.platform.asserted = Some(PlatformKind::BareMetal);

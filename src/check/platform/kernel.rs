@@ -1,4 +1,4 @@
-//! platform.kernel: what the kernel's release supports of GPUDirect. Vendors backport some of it.
+//! platform.kernel: GPUDirect features by kernel release. Vendors backport some of them.
 
 use crate::check::{Ctx, Judgement, version};
 use crate::model::{Fact, Why};
@@ -11,9 +11,9 @@ const FEATURES: [((u32, u32), &str); 3] = [
     ((6, 1), "dma-bufs as queue memory (mlx5 umem)"),
     ((6, 15), "pci=config_acs= for several ports"),
 ];
-/// What GPUDirect RDMA needs without nvidia-peermem.
+/// Needed by GPUDirect RDMA without nvidia-peermem.
 const DMA_BUF: (u32, u32) = (5, 12);
-/// The releases in which config_acs= fails with more than one device.
+/// Releases in which config_acs= fails for more than one device.
 const CONFIG_ACS_FAILS: [(u32, u32); 2] = [(6, 11), (6, 14)];
 
 pub fn kernel(ctx: &Ctx<'_>) -> Vec<Judgement> {
@@ -61,7 +61,7 @@ mod tests {
     use crate::model::{Facts, Outcome};
 
     #[test]
-    fn each_release_has_its_features() {
+    fn release_decides_features() {
         for (release, outcome, word) in [
             (
                 "4.18.0-553.el8_10.x86_64",

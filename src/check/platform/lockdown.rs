@@ -1,7 +1,7 @@
-//! platform.lockdown: a locked kernel refuses unsigned modules and writes to configuration space.
+//! platform.lockdown: a locked-down kernel rejects unsigned modules and writes to configuration space.
 //!
-//! Of itself it is a choice and no fault: with signed modules GPUDirect works. It is in the way where the driver is missing,
-//! or where ports have to be mended.
+//! GPUDirect works with signed modules, so this is a fault only if the driver is not loaded, or a port's ACS bits must be
+//! cleared.
 
 use crate::check::container::needs_for_absent;
 use crate::check::{Ctx, Judgement, pcie, version};
@@ -10,7 +10,7 @@ use crate::model::{Fact, Severity};
 const SOURCE: &str = "/sys/kernel/security/lockdown";
 const SECURE: &str = "/sys/firmware/efi/efivars/SecureBoot-*";
 
-/// The kernel's lockdown, and what it is in the way of.
+/// Judges the lockdown mode by what it blocks.
 pub fn lockdown(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let platform = &ctx.facts.platform;
     let secure = match &platform.secure_boot {
@@ -76,7 +76,7 @@ mod tests {
     use crate::model::{Facts, Outcome, Why};
 
     #[test]
-    fn it_warns_only_where_it_is_in_the_way() {
+    fn warns_only_if_it_blocks_something() {
         let mut facts = machine();
         assert_eq!(only("platform.lockdown", &facts).outcome, Outcome::Pass);
         facts.platform.lockdown = Fact::Known(Some("integrity".to_owned()));
@@ -96,14 +96,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_seen_is_unknown() {
+    fn unreadable_mode_is_unknown() {
         let mut facts = machine();
         facts.platform.lockdown = Fact::Unknown(Why::NotCovered);
         facts.platform.container_marks = Fact::Known(vec!["namespace pid:[4026532000]".to_owned()]);
         let found = only("platform.lockdown", &facts);
         assert_eq!(found.outcome, Outcome::Unknown);
         assert!(found.needs.is_some_and(|needs| needs.contains("container")));
-        // An image leaves this file; only namespaces make a container.
+        // Only namespaces make a container.
         facts.platform.container_marks = Fact::Known(vec!["file /.dockerenv".to_owned()]);
         let needs = |facts: &Facts| {
             only("platform.lockdown", facts)

@@ -1,4 +1,4 @@
-//! What the machine is: a guest, a container.
+//! The platform: guest or bare metal, container, kernel.
 
 mod cma;
 mod container;

@@ -1,13 +1,13 @@
-//! rdma.async-nic: a NIC whose queues a GPU can drive.
+//! rdma.async-nic: a GPU can drive the NIC's queues.
 
 use super::{MLX5, driver, each_nic, rdma_nics};
 use crate::check::{Ctx, Judgement};
 use crate::model::Fact;
 
-/// Each NIC; one that is not of the family matters only where none is.
+/// One judgement for each NIC; another NIC than mlx5 matters only if there is no mlx5 NIC.
 pub fn async_nic(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let drivers = rdma_nics(ctx.facts).map(|nic| driver(ctx.facts, nic));
-    let there_is_one = drivers
+    let has_mlx5 = drivers
         .into_iter()
         .any(|driver| matches!(driver, Fact::Known(name) if name == MLX5));
     each_nic(ctx, |nic| {
@@ -21,12 +21,12 @@ pub fn async_nic(ctx: &Ctx<'_>) -> Vec<Judgement> {
             MLX5 => Judgement::pass(&nic.name, "An mlx5 NIC, whose queues a GPU can drive."),
             "mlx4_core" => other(
                 nic.name.clone(),
-                there_is_one,
+                has_mlx5,
                 "ConnectX-3 (mlx4) does GPUDirect RDMA, not Async.",
             ),
             name => other(
                 nic.name.clone(),
-                there_is_one,
+                has_mlx5,
                 &format!(
                     "{name} NICs may do GPUDirect RDMA, not Async: GPUs drive the queues of mlx5 alone."
                 ),
@@ -36,8 +36,8 @@ pub fn async_nic(ctx: &Ctx<'_>) -> Vec<Judgement> {
     })
 }
 
-fn other(name: String, there_is_one: bool, message: &str) -> Judgement {
-    match there_is_one {
+fn other(name: String, has_mlx5: bool, message: &str) -> Judgement {
+    match has_mlx5 {
         true => Judgement::info(name, message),
         false => {
             Judgement::broken(name, message).advice("Use a ConnectX-4 or later, or a BlueField.")
@@ -52,7 +52,7 @@ mod tests {
     use crate::model::{Facts, Outcome};
 
     #[test]
-    fn only_mlx5_serves_and_only_async_asks() {
+    fn async_needs_mlx5() {
         let mut facts = machine();
         assert_eq!(only("rdma.async-nic", &facts).outcome, Outcome::Pass);
         bind(&mut facts, NIC, Some("mlx4_core"));

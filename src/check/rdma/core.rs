@@ -1,4 +1,4 @@
-//! rdma.core: whether verbs register memory that a dma-buf leads to.
+//! rdma.core: verbs register dma-bufs.
 
 use super::{driver, each_nic, rdma_nics};
 use crate::check::memory_path::{PathState, peer_memory};
@@ -8,7 +8,7 @@ use crate::model::{DmabufAnswer, Fact, RdmaDevice, Verbs, VerbsOutcome, VerbsTri
 
 const SYMBOL: &str = "ibv_reg_dmabuf_mr";
 
-/// Each NIC, where there is a library to ask.
+/// One judgement for each NIC, if libibverbs is installed.
 pub fn core(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let verbs = match &ctx.facts.verbs {
         _ if ctx.facts.rdma.known().is_none() || rdma_nics(ctx.facts).next().is_none() => {
@@ -49,7 +49,7 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, verbs: &Verbs) -> Judgement {
     judgement.evidence(format!("{SYMBOL} in {library}"), "there")
 }
 
-/// What the device itself answered.
+/// Judges the result of a registration on the device.
 fn tried(ctx: &Ctx<'_>, nic: &RdmaDevice, trial: &VerbsTrial) -> Judgement {
     let source = format!("{SYMBOL}(fd -1) on {}", nic.name);
     let answer = match trial {
@@ -91,7 +91,7 @@ fn tried(ctx: &Ctx<'_>, nic: &RdmaDevice, trial: &VerbsTrial) -> Judgement {
     }
 }
 
-/// What its driver's provider is known to do, in a library that has the function.
+/// Judges by the driver's provider, for a library with the function.
 fn by_driver(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
     let driver = match driver(ctx.facts, nic) {
         Fact::Known(driver) => driver,
@@ -117,7 +117,7 @@ fn by_driver(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
     judgement.evidence(format!("driver of {}", nic.name), driver)
 }
 
-/// It does not: a fault where dma-buf is the memory path to GPU memory, and no other is open.
+/// Missing support for dma-buf: a fault only if the driver exports it and nvidia-peermem does not work.
 fn without(ctx: &Ctx<'_>, nic: &RdmaDevice, what: &str, advice: &str) -> Judgement {
     if let Fact::Known(Some(Flavour::Proprietary)) = version::flavour(ctx.facts) {
         let message = format!(
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn two_errnos_say_no_and_only_without_peermem_is_that_a_fault() {
+    fn rejected_registration_warns_without_peermem() {
         assert_eq!(
             only("rdma.core", &answering(DmabufAnswer::Registers(9))).outcome,
             Outcome::Pass
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_symbol_decides_where_nothing_was_tried() {
+    fn symbol_and_driver_decide_without_trial() {
         let passive = only("rdma.core", &machine());
         assert!(passive.outcome == Outcome::Pass && passive.message.starts_with("By the facts"));
         let old = || with(|verbs| verbs.reg_dmabuf_mr = Fact::Known(false));
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_answered_is_unknown() {
+    fn failed_trials_are_unknown() {
         let refused = VerbsTrial::Refused(VerbsError {
             code: Some(13),
             reason: "cannot open mlx5_0: Permission denied".to_owned(),
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_that_exports_none_does_not_ask_for_it() {
+    fn proprietary_driver_needs_no_dma_buf() {
         let mut facts = without_peermem(answering(DmabufAnswer::Refuses(95)));
         let line = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03";
         facts.driver.version_line = Fact::Known(Some(line.to_owned()));

@@ -1,9 +1,9 @@
-//! rdma.data-direct: the second way of a ConnectX-8 into GPU memory.
+//! rdma.data-direct: the Data Direct functions of ConnectX-8, a second path to GPU memory.
 
 use crate::check::{Ctx, Judgement, words};
 use crate::model::{Bdf, Fact, Ids, PciDevice, Why};
 
-/// Each Data Direct function.
+/// One judgement for each Data Direct function.
 pub fn data_direct(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Fact::Unknown(why) = ctx.facts.pci {
         return vec![Judgement::unknown("machine", why, "/sys/bus/pci/devices")];
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn one_group_with_a_coherent_gpu_is_what_it_needs() {
+    fn must_share_group_with_coherent_gpu() {
         assert_eq!(only("rdma.data-direct", &machine()).outcome, Outcome::Skip);
         assert_eq!(
             only("rdma.data-direct", &with(Fact::Known(Some(7)))).outcome,

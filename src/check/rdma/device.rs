@@ -1,25 +1,25 @@
-//! rdma.device: NICs that can do RDMA, and their nodes. Software devices and the management functions of NVSwitch
-//! systems are no NICs.
+//! rdma.device: RDMA devices and their verbs nodes. Software devices and management functions of NVSwitch systems are no
+//! NICs.
 
 use super::{CLASS, nvidia_nics, rdma_module, rdma_nics};
 use crate::check::{Ctx, Judgement, unknown_if};
 use crate::model::{Fact, NodeFile, RdmaDevice};
 use crate::output::shell_word;
 
-/// Each RDMA device, and that there is one.
+/// One judgement for each RDMA device, and one if there is no NIC.
 pub fn device(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.rdma, "machine", CLASS) {
         return vec![unknown];
     }
     let devices = ctx.facts.rdma.known().into_iter().flatten();
-    let mut judgements: Vec<Judgement> = devices.map(one).collect();
+    let mut judgements: Vec<Judgement> = devices.map(judge).collect();
     if rdma_nics(ctx.facts).next().is_none() {
-        judgements.push(none(ctx));
+        judgements.push(no_nic(ctx));
     }
     judgements
 }
 
-fn none(ctx: &Ctx<'_>) -> Judgement {
+fn no_nic(ctx: &Ctx<'_>) -> Judgement {
     let nics = || nvidia_nics(ctx.facts);
     let idle: Vec<String> = nics().map(|nic| nic.bdf.to_string()).collect();
     let judgement =
@@ -38,7 +38,7 @@ fn none(ctx: &Ctx<'_>) -> Judgement {
     }
 }
 
-fn one(device: &RdmaDevice) -> Judgement {
+fn judge(device: &RdmaDevice) -> Judgement {
     let source = format!("{CLASS}/{}", device.name);
     let name = device.name.clone();
     if let Fact::Known(Some(netdev)) = &device.parent {
@@ -139,7 +139,7 @@ mod tests {
     use crate::model::{Facts, Outcome, Why};
 
     #[test]
-    fn a_card_with_a_usable_node_passes() {
+    fn usable_node_passes() {
         let mut facts = machine();
         let found = only("rdma.device", &facts);
         assert_eq!(found.outcome, Outcome::Pass);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn software_and_management_are_no_nics() {
+    fn software_and_management_devices_are_info() {
         let mut facts = machine();
         let mut rxe = rdma("rxe0", "0000:04:00.0");
         rxe.parent = Fact::Known(Some("eth0".to_owned()));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_do_not_open_are_faults() {
+    fn missing_and_unusable_nodes_warn() {
         let with = |node: Fact<Option<NodeFile>>| {
             let mut facts = machine();
             facts.nic_mut().uverbs = node;
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn no_device_and_no_knowledge_are_told_apart() {
+    fn missing_and_unknown_devices() {
         let mut facts = machine();
         facts.rdma = Fact::Known(Vec::new());
         assert_eq!(only("rdma.device", &facts).outcome, Outcome::Warn);

@@ -1,11 +1,11 @@
-//! rdma.firmware: firmware that is not too old.
+//! rdma.firmware: the NIC's firmware is not older than its known minimum.
 
 use super::{CLASS, each_nic, is_virtual};
 use crate::check::{Ctx, Judgement};
 use crate::model::{Fact, RdmaDevice, Why};
 use crate::profile::{Minimum, minimum_firmware};
 
-/// Each NIC whose oldest firmware is recorded.
+/// One judgement for each NIC.
 pub fn firmware(ctx: &Ctx<'_>) -> Vec<Judgement> {
     each_nic(ctx, |nic| vec![judge(ctx, nic)])
 }
@@ -30,7 +30,7 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
         Some(Fact::Unknown(why)) => return Judgement::unknown(name, *why, "the NIC's PCI ids"),
         None => return Judgement::unknown(name, Why::NotCovered, "the NIC's PCI ids"),
     };
-    // A virtual function has another id, and the firmware of its physical function, which is judged itself.
+    // A virtual function has its physical function's firmware, which is judged there.
     let Some(minimum) = ids
         .device
         .and_then(|device| minimum_firmware(ids.vendor, device))
@@ -75,7 +75,7 @@ fn compare(name: String, version: &str, minimum: &Minimum) -> Judgement {
     }
 }
 
-/// `28.43.2026` by its numbers.
+/// Parses `28.43.2026`.
 fn numbers(version: &str) -> Option<Vec<u32>> {
     let numbers: Option<Vec<u32>> = version.split('.').map(|part| part.parse().ok()).collect();
     numbers.filter(|numbers| numbers.len() == 3)
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_compare_by_number() {
+    fn compares_versions_by_number() {
         let known = |version: &str| Fact::Known(Some(version.to_owned()));
         for (version, outcome) in [
             (known("40.44.0208"), Outcome::Pass),
@@ -112,7 +112,7 @@ mod tests {
                 "{version:?}"
             );
         }
-        // Nobody says how old a ConnectX-7's may be.
+        // No minimum is known for ConnectX-7.
         assert_eq!(only("rdma.firmware", &machine()).outcome, Outcome::Skip);
     }
 }

@@ -1,4 +1,4 @@
-//! rdma.mixed-stack: one RDMA stack, not parts of two.
+//! rdma.mixed-stack: all loaded RDMA modules belong to one stack.
 
 use crate::check::container::needs_for_absent;
 use crate::check::{Ctx, Judgement, words};
@@ -6,10 +6,10 @@ use crate::model::{Fact, Module, Severity};
 
 const MODULES: &str = "/proc/modules";
 
-/// Modules of MLNX_OFED and DOCA-OFED use this one (modinfo: depends), the kernel's own do not.
+/// Modules of MLNX_OFED and DOCA-OFED depend on this one; the kernel's own do not.
 const MARK: &str = "mlx_compat";
 
-/// What both stacks have, under the same names.
+/// Modules of both stacks, with the same names.
 const BOTH: [&str; 6] = [
     "ib_core",
     "ib_uverbs",
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn one_stack_is_sound_whichever() {
+    fn one_stack_passes() {
         let own = with(&[
             ("ib_core", &["mlx5_ib"]),
             ("mlx5_core", &[]),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn two_stacks_are_an_error_and_an_idle_ofed_a_warning() {
+    fn two_stacks_fail() {
         let mixed = with(&[
             ("mlx_compat", &["ib_core"]),
             ("ib_core", &[]),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn built_in_is_one_stack_and_no_list_is_unknown() {
+    fn built_in_stack_and_missing_list() {
         assert_eq!(only("rdma.mixed-stack", &with(&[])).outcome, Outcome::Pass);
         let mut none = with(&[]);
         none.rdma = Fact::Known(Vec::new());

@@ -1,5 +1,5 @@
-//! RDMA devices: their functions, nodes, ports, firmware and libraries. Software devices and the management functions of
-//! NVSwitch systems are no NICs: only `rdma.device` speaks of them.
+//! RDMA devices: functions, nodes, ports, firmware and libraries. Only `rdma.device` judges software devices and the
+//! management functions of NVSwitch systems, which are no NICs.
 
 mod async_nic;
 mod core;
@@ -16,7 +16,7 @@ mod register;
 mod uar_map;
 mod write_ordering;
 
-pub use nonprefetchable::{SETTING, untold};
+pub use nonprefetchable::{SETTING, prefetchable_nics};
 
 use super::nics::{driver, nvidia_nics, rdma_nics};
 use super::{Check, Ctx, Judgement, Source};
@@ -257,7 +257,7 @@ pub const CHECKS: &[Check] = &[
 
 const CLASS: &str = "/sys/class/infiniband";
 
-/// The NICs, or what to say where there are none.
+/// Judges each NIC; one judgement if there is none.
 fn each_nic(ctx: &Ctx<'_>, judge: impl Fn(&RdmaDevice) -> Vec<Judgement>) -> Vec<Judgement> {
     if let Fact::Unknown(why) = ctx.facts.rdma {
         return vec![Judgement::unknown("machine", why, CLASS)];
@@ -269,20 +269,19 @@ fn each_nic(ctx: &Ctx<'_>, judge: impl Fn(&RdmaDevice) -> Vec<Judgement>) -> Vec
     }
 }
 
-/// The NICs that mlx5 drives; a NIC whose driver is unknown gives its judgement.
-fn each_mlx5(ctx: &Ctx<'_>, judge: impl Fn(&RdmaDevice) -> Judgement) -> Vec<Judgement> {
-    each_nic(ctx, |nic| {
-        vec![match driver(ctx.facts, nic) {
-            Fact::Known(driver) if driver == MLX5 => judge(nic),
-            Fact::Known(driver) => {
-                Judgement::skip(&nic.name, format!("It is no mlx5 NIC: {driver} drives it."))
-            }
-            Fact::Unknown(why) => Judgement::unknown(&nic.name, why, "the NIC's driver"),
-        }]
+/// Judges each mlx5 NIC; one judgement for every NIC with another or an unknown driver.
+fn each_mlx5(ctx: &Ctx<'_>, judge: impl Fn(&RdmaDevice) -> Vec<Judgement>) -> Vec<Judgement> {
+    each_nic(ctx, |nic| match driver(ctx.facts, nic) {
+        Fact::Known(driver) if driver == MLX5 => judge(nic),
+        Fact::Known(driver) => vec![Judgement::skip(
+            &nic.name,
+            format!("It is no mlx5 NIC: {driver} drives it."),
+        )],
+        Fact::Unknown(why) => vec![Judgement::unknown(&nic.name, why, "the NIC's driver")],
     })
 }
 
-/// The module that makes RDMA devices of these NICs.
+/// The kernel module that makes these NICs RDMA devices.
 fn rdma_module<'a>(mut nics: impl Iterator<Item = &'a PciDevice>) -> &'static str {
     let is_mlx4 = |nic: &PciDevice| {
         let driver = nic
@@ -300,7 +299,7 @@ fn rdma_module<'a>(mut nics: impl Iterator<Item = &'a PciDevice>) -> &'static st
 /// The kernel driver of Connect-IB, ConnectX-4 and later, and BlueField.
 const MLX5: &str = "mlx5_core";
 
-/// Whether it is a virtual function: its configuration space has no BARs and its firmware no settings.
+/// True for a virtual function, whose configuration space has no BARs and whose firmware has no settings.
 fn is_virtual(nic: &RdmaDevice) -> bool {
     nic.physical_function.present().is_some()
 }

@@ -1,4 +1,4 @@
-//! rdma.modules: what is in the RDMA core has its nodes, and NVIDIA's NICs are in it.
+//! rdma.modules: every RDMA device has a verbs node, and every NVIDIA NIC is an RDMA device.
 
 use super::{CLASS, nvidia_nics, rdma_module};
 use crate::check::{Ctx, Judgement, unknown_if, words};
@@ -6,7 +6,7 @@ use crate::model::Fact;
 
 const VERBS: &str = "/sys/class/infiniband_verbs";
 
-/// The machine's modules, judged by what they make.
+/// Judges the modules by the devices and nodes that they create.
 pub fn modules(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.rdma, "machine", CLASS) {
         return vec![unknown];
@@ -38,7 +38,7 @@ pub fn modules(ctx: &Ctx<'_>) -> Vec<Judgement> {
         return vec![judgement.evidence(VERBS, format!("none for {list}"))];
     }
     if devices.clone().next().is_none() {
-        return vec![nothing(ctx)];
+        return vec![no_device(ctx)];
     }
     let manager = match ctx.facts.rdma_stack.connection_manager {
         Fact::Known(true) => "the connection manager is loaded, too",
@@ -56,10 +56,10 @@ pub fn modules(ctx: &Ctx<'_>) -> Vec<Judgement> {
     ]
 }
 
-/// No RDMA device: right where there is no NIC, else NVIDIA's need their module.
-fn nothing(ctx: &Ctx<'_>) -> Judgement {
+/// Without an RDMA device: a fault if there is an NVIDIA NIC.
+fn no_device(ctx: &Ctx<'_>) -> Judgement {
     let nics = || nvidia_nics(ctx.facts);
-    // A namespace that has none of them says nothing of the modules.
+    // In exclusive mode the devices may belong to another network namespace.
     let elsewhere = ctx.facts.rdma_stack.shared == Fact::Known(Some(false));
     if nics().next().is_none() || elsewhere {
         return Judgement::skip("machine", "There is no RDMA device.");
@@ -85,7 +85,7 @@ mod tests {
     use crate::model::{Facts, Outcome, Why};
 
     #[test]
-    fn nodes_are_judged_not_names_of_modules() {
+    fn missing_node_warns() {
         let mut facts = machine();
         assert_eq!(only("rdma.modules", &facts).outcome, Outcome::Pass);
         facts.nic_mut().uverbs = Fact::Known(None);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nic_without_an_rdma_device_wants_mlx5_ib() {
+    fn nic_without_rdma_device_needs_module() {
         let mut facts = machine();
         facts.rdma = Fact::Known(Vec::new());
         let found = only("rdma.modules", &facts);
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(
             only("rdma.modules", &facts).outcome,
             Outcome::Skip,
-            "a guest has it"
+            "passed through to a guest"
         );
         bind(&mut facts, NIC, Some("mlx5_core"));
         facts.rdma_stack.shared = Fact::Known(Some(false));

@@ -1,4 +1,4 @@
-//! rdma.netns: whether RDMA devices show in every network namespace.
+//! rdma.netns: RDMA devices are visible in every network namespace.
 
 use super::rdma_nics;
 use crate::check::{Ctx, Judgement};
@@ -6,7 +6,7 @@ use crate::model::Fact;
 
 const MODE: &str = "/sys/module/ib_core/parameters/netns_mode";
 
-/// The machine's mode, and what it means here.
+/// Judges the mode (`rdma system`).
 pub fn netns(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let shared = match ctx.facts.rdma_stack.shared {
         Fact::Known(Some(shared)) => shared,
@@ -17,7 +17,6 @@ pub fn netns(ctx: &Ctx<'_>) -> Vec<Judgement> {
     };
     let contained = match &ctx.facts.platform.container_marks {
         Fact::Known(marks) => marks.iter().any(|mark| mark.starts_with("namespace ")),
-        // In shared mode it makes no difference to what shows.
         Fact::Unknown(_) if shared => false,
         Fact::Unknown(why) => return vec![Judgement::unknown("machine", *why, "/proc/self/ns")],
     };
@@ -72,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn exclusive_mode_matters_in_a_container_without_devices() {
+    fn exclusive_mode_warns_in_container_without_devices() {
         for (shared, contained, devices, outcome) in [
             (true, false, true, Outcome::Pass),
             (true, true, true, Outcome::Pass),
@@ -86,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn no_core_is_no_question_and_no_file_no_answer() {
+    fn missing_core_is_skipped() {
         let mut facts = machine();
         facts.rdma_stack.shared = Fact::Known(None);
         assert_eq!(only("rdma.netns", &facts).outcome, Outcome::Skip);

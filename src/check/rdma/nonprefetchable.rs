@@ -1,19 +1,21 @@
-//! rdma.nonprefetchable: a NIC's doorbells for GPUs that are older than Pascal.
+//! rdma.nonprefetchable: GPUs older than Pascal can map an mlx5 NIC's doorbells only in a non-prefetchable BAR.
 
 use super::{MLX5, driver, each_mlx5, is_virtual, rdma_nics};
 use crate::check::{Ctx, Judgement, passthrough, words};
 use crate::model::config::{BarKind, Header};
 use crate::model::{Bdf, Fact, FirmwareSetting, Ids, PciDevice, RdmaDevice, Why};
 
-/// The setting of the firmware.
+/// Firmware setting.
 pub const SETTING: &str = "NON_PREFETCHABLE_PF_BAR";
 
-/// Each NIC of the mlx5 family, where there is such a GPU.
+/// One judgement for each mlx5 NIC, if there is such a GPU.
 pub fn nonprefetchable(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Fact::Unknown(why) = ctx.facts.pci {
         return vec![Judgement::unknown("machine", why, "/sys/bus/pci/devices")];
     }
-    let old: Vec<_> = old(ctx).map(|gpu| words::device(ctx, gpu.bdf)).collect();
+    let old: Vec<_> = old_gpus(ctx)
+        .map(|gpu| words::device(ctx, gpu.bdf))
+        .collect();
     if old.is_empty() {
         return vec![Judgement::skip(
             "machine",
@@ -21,46 +23,46 @@ pub fn nonprefetchable(ctx: &Ctx<'_>) -> Vec<Judgement> {
         )];
     }
     each_mlx5(ctx, |nic| {
-        judge(ctx, nic).evidence("GPUs older than Pascal", old.join(", "))
+        vec![judge(ctx, nic).evidence("GPUs older than Pascal", old.join(", "))]
     })
 }
 
-/// A NIC whose firmware is to be told.
-pub struct Untold<'a> {
+/// A NIC whose firmware setting must change.
+pub struct PrefetchableNic<'a> {
     pub nic: &'a RdmaDevice,
     pub bdf: Bdf,
-    /// The setting as it is; none where it could not be asked.
+    /// The present setting; `None` if it was not read.
     pub setting: Option<&'a FirmwareSetting>,
 }
 
-/// The NICs whose first BAR is prefetchable where a GPU wants it otherwise, and whose firmware was not told yet.
-pub fn untold<'a>(ctx: &Ctx<'a>) -> Vec<Untold<'a>> {
-    if old(ctx).next().is_none() {
+/// The NICs whose first BAR is prefetchable, without a pending change, if a GPU needs it non-prefetchable.
+pub fn prefetchable_nics<'a>(ctx: &Ctx<'a>) -> Vec<PrefetchableNic<'a>> {
+    if old_gpus(ctx).next().is_none() {
         return Vec::new();
     }
     let facts = ctx.facts;
-    let of_mlx5 = |nic: &&RdmaDevice| {
+    let is_mlx5 = |nic: &&RdmaDevice| {
         !is_virtual(nic)
             && driver(facts, nic)
                 .known()
                 .is_some_and(|driver| driver == MLX5)
     };
-    let untold = rdma_nics(facts).filter(of_mlx5).filter_map(|nic| {
+    let nics = rdma_nics(facts).filter(is_mlx5).filter_map(|nic| {
         let bdf = *nic.place.present()?;
         let header = facts.device(bdf)?.config.header.known()?;
         let prefetchable = is_prefetchable(header) == Some(true);
         let setting = setting(nic);
-        (prefetchable && !waits(setting)).then_some(Untold { nic, bdf, setting })
+        (prefetchable && !is_pending(setting)).then_some(PrefetchableNic { nic, bdf, setting })
     });
-    untold.collect()
+    nics.collect()
 }
 
-fn old<'a>(ctx: &Ctx<'a>) -> impl Iterator<Item = &'a PciDevice> {
+fn old_gpus<'a>(ctx: &Ctx<'a>) -> impl Iterator<Item = &'a PciDevice> {
     let gpus = passthrough::own_gpus(ctx.facts);
     gpus.filter(|gpu| gpu.ids.known().is_some_and(Ids::is_before_pascal))
 }
 
-/// Of the first BAR; none where it is no memory.
+/// True if the first BAR is prefetchable; `None` if it is not memory.
 fn is_prefetchable(header: &Header) -> Option<bool> {
     match header.bars.iter().find(|bar| bar.index == 0)?.kind {
         BarKind::Memory { prefetchable, .. } => Some(prefetchable),
@@ -111,13 +113,13 @@ fn setting(nic: &RdmaDevice) -> Option<&FirmwareSetting> {
     nic.settings.present()?.get(SETTING)
 }
 
-/// Whether it is set, and takes effect at the next reset.
-fn waits(setting: Option<&FirmwareSetting>) -> bool {
+/// True if the setting takes effect at the next reset.
+fn is_pending(setting: Option<&FirmwareSetting>) -> bool {
     setting.is_some_and(|setting| setting.next.starts_with("True"))
 }
 
 fn broken(name: String, bdf: String, setting: Option<&FirmwareSetting>) -> Judgement {
-    if waits(setting) {
+    if is_pending(setting) {
         return Judgement::broken(
             name,
             "Its first BAR is still prefetchable: the setting that changes it takes effect at the next reset.",
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn it_matters_to_old_gpus_and_to_async() {
+    fn prefetchable_bar_fails_for_async() {
         assert_eq!(
             only("rdma.nonprefetchable", &machine()).outcome,
             Outcome::Skip
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_a_reset_says_so_and_a_virtual_function_cannot_tell() {
+    fn pending_setting_and_virtual_function() {
         let mut facts = with_bar(true);
         let next = FirmwareSetting {
             current: Some("False(0)".to_owned()),

@@ -75,10 +75,10 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort, wanted: &Wanted<'_>) 
     };
     let layer = port.link_layer.known().map_or("", String::as_str);
     let linked = matches!(&port.physical_state, Fact::Known(state) if state == "LinkUp");
-    let told = told(ctx, nic, port);
+    let verbs = verbs_port(ctx, nic, port);
     let judgement = match (state.as_str(), layer) {
-        ("ACTIVE", "Ethernet") => ethernet(ctx, wanted.has(nic), subject, &path, &port.gids, told),
-        ("ACTIVE", "InfiniBand") => infiniband(subject, told),
+        ("ACTIVE", "Ethernet") => ethernet(ctx, wanted.has(nic), subject, &path, &port.gids, verbs),
+        ("ACTIVE", "InfiniBand") => infiniband(subject, verbs),
         ("ACTIVE", _) => Judgement::pass(subject, "The port is active."),
         ("INIT", "InfiniBand") if linked => Judgement::broken(
             subject,
@@ -91,7 +91,7 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort, wanted: &Wanted<'_>) 
     if let Fact::Known(rate) = &port.rate {
         judgement = judgement.evidence(format!("{path}/rate"), rate);
     }
-    match told.and_then(|told| told.active_mtu) {
+    match verbs.and_then(|verbs| verbs.active_mtu) {
         // The MTU is meaningless unless the port is active.
         Some(mtu) if state == "ACTIVE" => {
             judgement.evidence("ibv_query_port: active_mtu", format!("{mtu} bytes"))
@@ -101,19 +101,19 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort, wanted: &Wanted<'_>) 
 }
 
 /// Port attributes from an open device, such as the MTU, which sysfs does not show.
-fn told<'a>(ctx: &Ctx<'a>, nic: &RdmaDevice, port: &RdmaPort) -> Option<&'a VerbsPort> {
-    let Fact::Known(VerbsOutcome::Read(verbs)) = &ctx.facts.verbs else {
+fn verbs_port<'a>(ctx: &Ctx<'a>, nic: &RdmaDevice, port: &RdmaPort) -> Option<&'a VerbsPort> {
+    let Fact::Known(VerbsOutcome::Read(library)) = &ctx.facts.verbs else {
         return None;
     };
-    let VerbsTrial::Opened(device) = verbs.trials.as_ref()?.get(&nic.name)? else {
+    let VerbsTrial::Opened(device) = library.trials.as_ref()?.get(&nic.name)? else {
         return None;
     };
     let mut ports = device.ports.iter();
     ports.find(|tried| u32::from(tried.number) == port.number)
 }
 
-fn infiniband(subject: String, told: Option<&VerbsPort>) -> Judgement {
-    match told.map(|told| (told.active_mtu, told.largest_mtu)) {
+fn infiniband(subject: String, verbs: Option<&VerbsPort>) -> Judgement {
+    match verbs.map(|verbs| (verbs.active_mtu, verbs.largest_mtu)) {
         Some((Some(bytes), Some(largest))) if bytes < largest => small(
             subject,
             bytes,
@@ -140,7 +140,7 @@ fn ethernet(
     subject: String,
     path: &str,
     gids: &Fact<Vec<RdmaGid>>,
-    told: Option<&VerbsPort>,
+    verbs: Option<&VerbsPort>,
 ) -> Judgement {
     let gids = match gids {
         Fact::Known(gids) => gids,
@@ -165,7 +165,7 @@ fn ethernet(
                 .evidence(variable, "set")
                 .command(format!("export {variable}={}", first.index))
                 .advice("Or unset the variable."),
-            None if is_wanted => carried(subject, first, told),
+            None if is_wanted => path_mtu(subject, first, verbs),
             None => Judgement::pass(subject, reached(first)),
         },
         None if is_wanted => unreachable(subject, gids),
@@ -229,10 +229,10 @@ fn reached(gid: &RdmaGid) -> String {
 }
 
 /// A port with a GID: judges its path MTU, from the device or from the interface MTU.
-fn carried(subject: String, gid: &RdmaGid, told: Option<&VerbsPort>) -> Judgement {
+fn path_mtu(subject: String, gid: &RdmaGid, verbs: Option<&VerbsPort>) -> Judgement {
     let [.., most] = PAYLOADS;
-    let largest = told
-        .and_then(|told| told.largest_mtu)
+    let largest = verbs
+        .and_then(|verbs| verbs.largest_mtu)
         .map_or(most, |largest| largest.min(most));
     let fits = |mtu: u32| {
         PAYLOADS
@@ -243,7 +243,7 @@ fn carried(subject: String, gid: &RdmaGid, told: Option<&VerbsPort>) -> Judgemen
     };
     let mtu = gid.mtu.present().copied();
     let allowed = mtu.map_or(largest, |mtu| fits(mtu).min(largest));
-    let bytes = told.and_then(|told| told.active_mtu).unwrap_or(allowed);
+    let bytes = verbs.and_then(|verbs| verbs.active_mtu).unwrap_or(allowed);
     let reached = reached(gid);
     let interface = gid.interface.present().map_or("INTERFACE", String::as_str);
     let judgement = match mtu {

@@ -1,4 +1,4 @@
-//! rdma.provider: the user-space library of each device.
+//! rdma.provider: libibverbs has a provider for each NIC.
 
 use super::{CLASS, each_nic, rdma_nics};
 use crate::check::{Ctx, Judgement};
@@ -7,10 +7,10 @@ use crate::model::{Fact, RdmaDevice, Severity, Verbs, VerbsOutcome};
 const CALL: &str = "ibv_get_device_list";
 const INSTALL: &str = "Install ibverbs-providers (Debian, Ubuntu) or libibverbs (Fedora, RHEL); in a container, into its image.";
 
-/// Each NIC, where there is a library to ask.
+/// One judgement for each NIC, or one for the library.
 pub fn provider(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let verbs = match &ctx.facts.verbs {
-        // Nobody asks the library where there is nothing to serve.
+        // Without a NIC the library does not matter.
         _ if ctx.facts.rdma.known().is_none() || rdma_nics(ctx.facts).next().is_none() => {
             return each_nic(ctx, |_| vec![]);
         }
@@ -18,7 +18,7 @@ pub fn provider(ctx: &Ctx<'_>) -> Vec<Judgement> {
         Fact::Known(VerbsOutcome::Absent { reason }) => {
             let message =
                 "libibverbs.so.1 is not installed: no program of this system finds an RDMA device.";
-            // A host whose programs all come in containers does without.
+            // Only a warning: a host that runs all programs in containers needs no library.
             let broken = Judgement::broken("machine", message).weighing(Severity::Warn);
             return vec![broken.evidence("dlopen", reason).advice(INSTALL)];
         }
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn each_device_is_served_or_named() {
+    fn missing_provider_fails() {
         assert_eq!(only("rdma.provider", &machine()).outcome, Outcome::Pass);
         let none = || Fact::Known(VerbsOutcome::Read(Box::default()));
         let found = only("rdma.provider", &with(none()));
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_that_does_not_answer_is_told_from_one_that_is_not_there() {
+    fn missing_and_failing_library() {
         let reason = || "no such file".to_owned();
         for (verbs, outcome) in [
             (

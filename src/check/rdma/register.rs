@@ -1,4 +1,4 @@
-//! rdma.register: the NIC that is best for a GPU registers memory of it, tried with --live.
+//! rdma.register: each GPU's best NIC registers its memory, tried with --live.
 
 use super::{driver, each_nic, rdma_nics};
 use crate::check::memory_path::{PathState, knows_peer_memory, peer_memory};
@@ -15,12 +15,12 @@ const BY_ADDRESS: &str = "ibv_reg_mr";
 const EPERM: i32 = 1;
 const ENOMEM: i32 = 12;
 const EFAULT: i32 = 14;
-/// The kernel has no registration by dma-buf.
+/// The kernel cannot register dma-bufs.
 const EPROTONOSUPPORT: i32 = 93;
-/// The provider's library, or its driver, has none.
+/// The provider or the driver cannot.
 const EOPNOTSUPP: i32 = 95;
 
-/// Each GPU of this machine, with its best NIC.
+/// One judgement for each GPU of the host, with its best NIC.
 pub fn register(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if ctx.facts.rdma.known().is_none() || rdma_nics(ctx.facts).next().is_none() {
         return each_nic(ctx, |_| vec![]);
@@ -76,7 +76,7 @@ fn judge(ctx: &Ctx<'_>, gpu: Bdf, tried: &[GpuRegistration]) -> Judgement {
                 .needs("a process that sees all GPUs: see CUDA_VISIBLE_DEVICES and the container's devices");
         }
     };
-    let Some((nic, trial)) = nic(ctx, gpu, |name| with_nics.get(name)) else {
+    let Some((nic, trial)) = best_nic(ctx, gpu, |name| with_nics.get(name)) else {
         return Judgement::undetermined(
             subject,
             "Cannot determine: no NIC of this machine was tried with it.",
@@ -104,22 +104,24 @@ fn judge(ctx: &Ctx<'_>, gpu: Bdf, tried: &[GpuRegistration]) -> Judgement {
                 .needs("a NIC that libibverbs supports, among its first 64: see rdma.provider");
         }
     };
-    let said = |trial: &MemoryPathTrial| match trial {
+    let describe = |trial: &MemoryPathTrial| match trial {
         MemoryPathTrial::Registered => "registered 2 MiB".to_owned(),
         MemoryPathTrial::Withheld { reason }
         | MemoryPathTrial::Refused(VerbsError { reason, .. }) => reason.clone(),
     };
-    told(ctx, subject, nic, paths)
-        .evidence(format!("{BY_DMABUF} on {}", nic.name), said(&paths.dmabuf))
+    judge_paths(ctx, subject, nic, paths)
+        .evidence(
+            format!("{BY_DMABUF} on {}", nic.name),
+            describe(&paths.dmabuf),
+        )
         .evidence(
             format!("{BY_ADDRESS} on {}", nic.name),
-            said(&paths.peermem),
+            describe(&paths.peermem),
         )
 }
 
-/// The NIC that the topology picks for a GPU, with what came of it. Where it picks none, since no place is known, one that was
-/// tried.
-fn nic<'a, 't>(
+/// The topology's best NIC of a GPU, with its trial; any NIC with a trial if the topology has none.
+fn best_nic<'a, 't>(
     ctx: &Ctx<'a>,
     gpu: Bdf,
     tried: impl Fn(&str) -> Option<&'t NicTrial>,
@@ -141,7 +143,7 @@ fn nic<'a, 't>(
     }
 }
 
-fn told(ctx: &Ctx<'_>, subject: String, nic: &RdmaDevice, paths: &MemoryPaths) -> Judgement {
+fn judge_paths(ctx: &Ctx<'_>, subject: String, nic: &RdmaDevice, paths: &MemoryPaths) -> Judgement {
     let name = &nic.name;
     match (
         why_not_dmabuf(&paths.dmabuf),
@@ -172,7 +174,7 @@ fn told(ctx: &Ctx<'_>, subject: String, nic: &RdmaDevice, paths: &MemoryPaths) -
     }
 }
 
-/// Why the memory path of dma-buf is closed, in a clause; none where it is open.
+/// Why registration by dma-buf failed, as a clause; `None` if it worked.
 fn why_not_dmabuf(trial: &MemoryPathTrial) -> Option<String> {
     Some(match trial {
         MemoryPathTrial::Registered => return None,
@@ -187,7 +189,7 @@ fn why_not_dmabuf(trial: &MemoryPathTrial) -> Option<String> {
     })
 }
 
-/// Why the memory path of peer memory is closed, in a clause; none where it is open.
+/// Why registration by address failed, as a clause; `None` if it worked.
 fn why_not_peermem(trial: &MemoryPathTrial) -> Option<String> {
     Some(match trial {
         MemoryPathTrial::Registered => return None,
@@ -208,7 +210,7 @@ fn refused(refusal: &VerbsError) -> String {
     }
 }
 
-/// What opens either memory path; the module first, which gdr can load.
+/// Advice for both memory paths; nvidia-peermem first, which gdr can load.
 fn remedy(ctx: &Ctx<'_>, judgement: Judgement, nic: &RdmaDevice, paths: &MemoryPaths) -> Judgement {
     let judgement = remedy_by_address(ctx, judgement, nic, &paths.peermem);
     let dmabuf = match &paths.dmabuf {

@@ -1,6 +1,6 @@
 //! rdma.uar-map: CUDA registers the doorbell of each mlx5 NIC for each GPU, tried with --live.
 
-use super::{MLX5, driver, each_nic, rdma_nics};
+use super::{MLX5, driver, each_mlx5, rdma_nics};
 use crate::check::param::{PeerMapping, peer_mapping_remedy};
 use crate::check::{Ctx, Judgement, passthrough, unknown_if, words};
 use crate::model::{
@@ -17,15 +17,15 @@ const NOT_SUPPORTED: u32 = 801;
 
 const ENOMEM: i32 = 12;
 
-/// Each mlx5 NIC, with all GPUs of this machine; where these differ, in parts.
+/// One judgement for each mlx5 NIC with all GPUs of the host; several if the GPUs differ.
 pub fn uar_map(ctx: &Ctx<'_>) -> Vec<Judgement> {
-    let may_be_one = |nic: &RdmaDevice| {
+    let may_be_mlx5 = |nic: &RdmaDevice| {
         driver(ctx.facts, nic)
             .known()
             .is_none_or(|name| name == MLX5)
     };
     let one = |judgement| vec![judgement];
-    if ctx.facts.rdma.known().is_none() || !rdma_nics(ctx.facts).any(may_be_one) {
+    if ctx.facts.rdma.known().is_none() || !rdma_nics(ctx.facts).any(may_be_mlx5) {
         return each_mlx5(ctx, |_| vec![]);
     }
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
@@ -58,129 +58,117 @@ pub fn uar_map(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
 }
 
-/// The NICs that mlx5 drives; a NIC whose driver is another, or unknown, gives its judgement.
-fn each_mlx5(ctx: &Ctx<'_>, judge: impl Fn(&RdmaDevice) -> Vec<Judgement>) -> Vec<Judgement> {
-    each_nic(ctx, |nic| match driver(ctx.facts, nic) {
-        Fact::Known(driver) if driver == MLX5 => judge(nic),
-        Fact::Known(driver) => vec![Judgement::skip(
-            &nic.name,
-            format!("It is no mlx5 NIC: {driver} drives it."),
-        )],
-        Fact::Unknown(why) => vec![Judgement::unknown(&nic.name, why, "the NIC's driver")],
-    })
-}
-
-/// What is known of a GPU with a NIC.
+/// Result for a GPU and a NIC.
 #[derive(Clone, Copy, PartialEq)]
-enum Seen<'a> {
+enum PairResult<'a> {
     Trial(&'a DoorbellTrial),
     /// The GPU could not be opened.
     NoGpu(&'a str),
     /// CUDA does not show the GPU.
     Hidden,
-    /// The NIC was not among those that were tried.
+    /// The trial did not include the NIC.
     NoNic,
-    /// Whoever tried registrations did not try this one.
+    /// The trial did not include doorbells.
     Untried,
 }
 
-fn seen<'a>(nic: &RdmaDevice, gpu: Bdf, tried: &'a [GpuRegistration]) -> Seen<'a> {
+fn pair_result<'a>(nic: &RdmaDevice, gpu: Bdf, tried: &'a [GpuRegistration]) -> PairResult<'a> {
     match tried.iter().find(|tried| tried.bdf == Some(gpu)) {
-        None => Seen::Hidden,
+        None => PairResult::Hidden,
         Some(tried) => match &tried.doorbells {
-            None => Seen::Untried,
-            Some(DoorbellTrials::NotTried { reason }) => Seen::NoGpu(reason),
-            Some(DoorbellTrials::Tried(rdma_nics)) => {
-                rdma_nics.get(&nic.name).map_or(Seen::NoNic, Seen::Trial)
-            }
+            None => PairResult::Untried,
+            Some(DoorbellTrials::NotTried { reason }) => PairResult::NoGpu(reason),
+            Some(DoorbellTrials::Tried(rdma_nics)) => rdma_nics
+                .get(&nic.name)
+                .map_or(PairResult::NoNic, PairResult::Trial),
         },
     }
 }
 
-/// One judgement where all GPUs fare alike, as they do but where one has a registry key of its own.
+/// One judgement for each group of GPUs with equal results. They differ if one has its own registry key.
 fn judge(
     ctx: &Ctx<'_>,
     nic: &RdmaDevice,
     gpus: &[Bdf],
     tried: &[GpuRegistration],
 ) -> Vec<Judgement> {
-    let mut parts: Vec<(Seen<'_>, Vec<Bdf>)> = Vec::new();
+    let mut parts: Vec<(PairResult<'_>, Vec<Bdf>)> = Vec::new();
     for gpu in gpus {
-        let seen = seen(nic, *gpu, tried);
-        match parts.iter_mut().find(|(other, _)| *other == seen) {
+        let result = pair_result(nic, *gpu, tried);
+        match parts.iter_mut().find(|(other, _)| *other == result) {
             Some((_, those)) => those.push(*gpu),
-            None => parts.push((seen, vec![*gpu])),
+            None => parts.push((result, vec![*gpu])),
         }
     }
     let whole = parts.len() == 1;
     let parts = parts.into_iter();
     parts
-        .map(|(seen, gpus)| {
+        .map(|(result, gpus)| {
             let names: Vec<String> = gpus.iter().map(|gpu| name(ctx, *gpu)).collect();
             let pairs = names.iter().map(|gpu| format!("{gpu}–{}", nic.name));
             let subject = match whole {
                 true => nic.name.clone(),
                 false => words::list(pairs),
             };
-            told(ctx, subject, nic, seen, (&gpus, &words::list(&names)))
+            judge_part(ctx, subject, nic, result, (&gpus, &words::list(&names)))
         })
         .collect()
 }
 
-/// A GPU by its row's name, else its address.
+/// The GPU's row name, or its address.
 fn name(ctx: &Ctx<'_>, gpu: Bdf) -> String {
     let row = ctx.topology.rows.iter().find(|row| row.bdf == Some(gpu));
     row.map_or_else(|| gpu.to_string(), |row| row.name.clone())
 }
 
-fn told(
+fn judge_part(
     ctx: &Ctx<'_>,
     subject: String,
     nic: &RdmaDevice,
-    seen: Seen<'_>,
+    result: PairResult<'_>,
     (gpus, who): (&[Bdf], &str),
 ) -> Judgement {
     let unknown = |reason: &str| {
         Judgement::undetermined(subject.clone(), format!("Cannot determine: {reason}."))
     };
     let called = format!("{CALL} on {} for {who}", nic.name);
-    match seen {
-        Seen::Trial(DoorbellTrial::Registered) => {
+    match result {
+        PairResult::Trial(DoorbellTrial::Registered) => {
             Judgement::pass(subject, format!("{who} may ring its doorbell: CUDA registers its page."))
                 .evidence(called, "registered")
         }
-        Seen::Trial(DoorbellTrial::Refused { code, reason }) => {
+        PairResult::Trial(DoorbellTrial::Refused { code, reason }) => {
             refused(ctx, subject, (gpus, who), *code, reason).evidence(called, reason)
         }
-        Seen::Trial(DoorbellTrial::NoLibrary { reason }) => unknown(reason)
+        PairResult::Trial(DoorbellTrial::NoLibrary { reason }) => unknown(reason)
             .evidence("libmlx5.so.1", reason)
             .needs("rdma-core's library for mlx5, which gives the address of the doorbell (package ibverbs-providers; libibverbs on RPM systems): see rdma.provider"),
-        Seen::Trial(DoorbellTrial::Closed(refusal)) => unknown(&refusal.reason)
+        PairResult::Trial(DoorbellTrial::Closed(refusal)) => unknown(&refusal.reason)
             .evidence(format!("ibv_open_device on {}", nic.name), &refusal.reason)
             .needs("a user who may open the NIC's node: see rdma.device"),
-        Seen::Trial(DoorbellTrial::Withheld(refusal)) => unknown(&refusal.reason)
+        PairResult::Trial(DoorbellTrial::Withheld(refusal)) => unknown(&refusal.reason)
             .evidence(format!("a queue pair of {}", nic.name), &refusal.reason)
             .needs(match refusal.code {
                 Some(ENOMEM) => "room for a queue pair's memory: see limits.memlock",
                 _ => "a queue pair with a doorbell register of its own, in a thread domain: see dmesg, and whether rdma-core is \
                       as new as the kernel (rdma.core)",
             }),
-        Seen::NoGpu(reason) => unknown(&format!("{who} cannot be used by this process"))
+        PairResult::NoGpu(reason) => unknown(&format!("{who} cannot be used by this process"))
             .evidence("the trial", reason)
             .needs("a GPU that this process may use: see gpu.driver, and which processes use it"),
-        Seen::Hidden => unknown(&format!("CUDA does not show {who} to this process"))
+        PairResult::Hidden => unknown(&format!("CUDA does not show {who} to this process"))
             .evidence("the trial", "not among its GPUs")
             .needs("a process that sees all GPUs: see CUDA_VISIBLE_DEVICES and the container's devices"),
-        Seen::NoNic => unknown("it was not tried")
+        PairResult::NoNic => unknown("it was not tried")
             .evidence("the trial", "not among its NICs")
             .needs("a NIC that libibverbs and libmlx5 support, among its first 64: see rdma.provider"),
-        Seen::Untried => unknown("the recorded trial did not include this")
+        PairResult::Untried => unknown("the recorded trial did not include this")
             .evidence("the trial", "of an older gdr")
             .needs("gdr doctor --live of this version, or its snapshot"),
     }
 }
 
-/// What CUDA refused, why, and what to do.
+/// The judgement on CUDA's error, with a remedy.
 fn refused(
     ctx: &Ctx<'_>,
     subject: String,
@@ -188,7 +176,7 @@ fn refused(
     code: Option<u32>,
     reason: &str,
 ) -> Judgement {
-    // The worst of them says what is to be done.
+    // The most restricted GPU decides.
     let mapping = || {
         let each = gpus.iter().map(|gpu| PeerMapping::of(ctx, *gpu));
         each.max().unwrap_or(PeerMapping::Shut)

@@ -1,10 +1,10 @@
-//! rdma.write-ordering: whether a NIC may relax the order of its writes.
+//! rdma.write-ordering: the NIC may relax the order of its writes.
 
 use super::{each_nic, is_virtual};
 use crate::check::{Ctx, Judgement};
 use crate::model::{Fact, RdmaDevice, Why};
 
-/// The setting of the firmware.
+/// Firmware setting.
 pub const SETTING: &str = "PCI_WR_ORDERING";
 
 pub fn write_ordering(ctx: &Ctx<'_>) -> Vec<Judgement> {
@@ -64,7 +64,7 @@ mod tests {
     use crate::model::{FirmwareSetting, Outcome};
 
     #[test]
-    fn the_control_bit_decides() {
+    fn control_bit_decides() {
         let mut facts = machine();
         assert_eq!(only("rdma.write-ordering", &facts).outcome, Outcome::Pass);
         let forced = FirmwareSetting {

@@ -1,4 +1,4 @@
-//! env.contradiction: variables that switch off what the machine can do, or rely on what it cannot.
+//! env.contradiction: environment variables that disable what the machine supports, or rely on what it does not.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,9 @@ use crate::model::{Kind, PciClass};
 
 const SOURCE: &str = "/proc/self/environ";
 
-/// A variable's effect on this machine: none where its value does no harm here.
+/// The harm that a variable's value does on this machine; `None` if it does none.
 type Effect = fn(&Ctx<'_>, &str) -> Option<String>;
 
-/// The variables, and what each does.
 const VARIABLES: &[(&str, Effect)] = &[
     ("NCCL_P2P_DISABLE", |ctx, value| {
         (number(value) == Some(1) && gpus(ctx) > 1).then(|| {
@@ -53,7 +52,7 @@ const VARIABLES: &[(&str, Effect)] = &[
             "n" | "no" | "0" | "off" if has_nic(ctx) => {
                 Some("keeps UCX from GPUDirect RDMA".to_owned())
             }
-            // UCX knows this memory path by nvidia-peermem's files alone.
+            // UCX detects this memory path only by nvidia-peermem's files.
             "y" | "yes" | "1" | "on" if memory_path::dma_buf_alone(ctx) => Some(
                 "requests nvidia-peermem from UCX, which does not work here: dma-buf does"
                     .to_owned(),
@@ -79,7 +78,7 @@ const VARIABLES: &[(&str, Effect)] = &[
     }),
 ];
 
-/// Each variable that does harm here; one judgement where none does.
+/// One judgement for each harmful variable, or one if there is none.
 pub fn environment(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let subject = "this process";
     let variables = &ctx.facts.environment;
@@ -125,7 +124,7 @@ fn has_nic(ctx: &Ctx<'_>) -> bool {
     nics::rdma_nics(ctx.facts).next().is_some()
 }
 
-/// As NCCL reads numbers: base 0.
+/// Parses a number in base 0, like NCCL.
 fn number(value: &str) -> Option<i64> {
     let value = value.trim();
     match value.strip_prefix("0x") {
@@ -138,7 +137,7 @@ fn is_true(value: &str) -> bool {
     !["", "0", "n", "no", "f", "false", "off"].contains(&value.to_ascii_lowercase().as_str())
 }
 
-/// How far NCCL lets a NIC and a GPU be apart.
+/// NCCL's maximum distance of a NIC from a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
     Loc,
@@ -149,8 +148,7 @@ enum Level {
     Sys,
 }
 
-/// By name, in capitals, or by the numbers of NCCL before 2.8; NCCL passes over anything else (src/graph/paths.cc,
-/// ncclGetLevel).
+/// Parses a name in capitals or a number of NCCL before 2.8. NCCL ignores other values (src/graph/paths.cc, ncclGetLevel).
 fn level(value: &str) -> Option<Level> {
     Some(match value {
         "LOC" | "0" => Level::Loc,
@@ -163,7 +161,7 @@ fn level(value: &str) -> Option<Level> {
     })
 }
 
-/// Whether the nearest NIC of a GPU is farther than the level allows.
+/// The harm if a GPU's nearest NIC is farther than the level allows.
 fn gdr_level(ctx: &Ctx<'_>, value: &str) -> Option<String> {
     let allowed = level(value)?;
     let rows = &ctx.topology.rows;
@@ -179,7 +177,7 @@ fn gdr_level(ctx: &Ctx<'_>, value: &str) -> Option<String> {
             PciClass::Phb => Level::Phb,
             PciClass::Node | PciClass::Sys => Level::Sys,
         };
-        // What is farther than PXB, NCCL does not use by its own default either.
+        // Beyond PXB NCCL's default does not allow it either.
         (needs > allowed && needs <= Level::Pxb).then(|| {
             format!(
                 "keeps NCCL from GPUDirect RDMA between {} and {}, which meet at {}",
@@ -191,7 +189,7 @@ fn gdr_level(ctx: &Ctx<'_>, value: &str) -> Option<String> {
     })
 }
 
-/// A list of transports that names none for CUDA, or leaves it out.
+/// True for a list of UCX transports without CUDA.
 fn lacks_cuda(value: &str) -> bool {
     let (without, names) = match value.strip_prefix('^') {
         Some(names) => (true, names),
@@ -209,7 +207,7 @@ fn lacks_cuda(value: &str) -> bool {
     }
 }
 
-/// Segments that grow span several allocations, which nvidia-peermem does not pin.
+/// Expandable segments span several allocations, which nvidia-peermem cannot pin.
 fn expandable(ctx: &Ctx<'_>, value: &str) -> Option<String> {
     let on = value.split(',').any(|option| {
         let mut parts = option.split(':').map(str::trim);
@@ -233,7 +231,6 @@ mod tests {
         facts.environment = Fact::Known([(name.to_owned(), value.to_owned())].into());
     }
 
-    /// One more GPU, and dma-buf alone, or nvidia-peermem alone.
     fn two_gpus() -> Facts {
         let mut facts = machine();
         facts.add(root_port("0000:00:05.0"));
@@ -256,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_switches_off_what_is_there_is_named() {
+    fn reports_harmful_values() {
         for (facts, name, value, word) in [
             (two_gpus(), "NCCL_P2P_DISABLE", "1", "peer to peer"),
             (two_gpus(), "NCCL_IB_DISABLE", "1", "sockets"),
@@ -328,14 +325,14 @@ mod tests {
     }
 
     #[test]
-    fn what_does_no_harm_here_passes() {
+    fn harmless_values_pass() {
         for (facts, name, value) in [
             (machine(), "NCCL_P2P_DISABLE", "1"),
             (two_gpus(), "NCCL_P2P_DISABLE", "0"),
             (two_gpus(), "NCCL_DMABUF_ENABLE", "0"),
             (two_gpus(), "NCCL_NET_GDR_LEVEL", "SYS"),
             (two_gpus(), "NCCL_NET_GDR_LEVEL", "PIX"),
-            // NCCL knows its names in capitals alone.
+            // NCCL ignores lower case.
             (two_gpus(), "NCCL_NET_GDR_LEVEL", "loc"),
             (two_gpus(), "NCCL_P2P_LEVEL", "NVL"),
             (two_gpus(), "UCX_TLS", "rc,cuda"),
@@ -359,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unread_environment_is_unknown() {
+    fn unread_environment_is_unknown() {
         let mut facts = machine();
         facts.environment = Fact::Unknown(Why::Denied);
         assert_eq!(

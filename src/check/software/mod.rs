@@ -1,4 +1,4 @@
-//! The software around GPUDirect: MPI, tools, libraries, environment. Files alone tell: nothing is started.
+//! Software that uses GPUDirect: MPI, tools, libraries, environment. Judged from files; no program is run.
 
 mod environment;
 mod mpi;

@@ -1,13 +1,13 @@
-//! mpi.cuda-aware: whether the MPI and the UCX that the loader picks were built for CUDA.
+//! mpi.cuda-aware: the MPI and UCX libraries that the loader picks were built for CUDA.
 
 use crate::check::{Ctx, Judgement, unknown_if};
 use crate::model::{Fact, Kind, Library};
 
 const SOURCE: &str = "/etc/ld.so.cache, LD_LIBRARY_PATH";
-/// The module by which UCX copies through gdrcopy.
+/// UCX's module for gdrcopy.
 const GDR_COPY: &str = "libuct_cuda_gdrcopy.so";
 
-/// Each library that the loader picks, the UCX of Python packages, and the variables of MVAPICH2.
+/// One judgement for each library that the loader picks and each UCX of a Python package.
 pub fn mpi(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let software = &ctx.facts.software;
     if let Some(unknown) = unknown_if(&software.libraries, "machine", SOURCE) {
@@ -36,7 +36,7 @@ pub fn mpi(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
 }
 
-/// Components of their own up to version 4 and in some builds of 5, inside the libraries in others.
+/// Version 4 and some builds of 5 have components in files, others inside the libraries.
 fn open_mpi(library: &Library) -> Judgement {
     let subject = named("Open MPI", library);
     let components = library.plugins.as_deref().unwrap_or_default();
@@ -123,7 +123,7 @@ fn ucx_cuda(library: &Library) -> Judgement {
     }
 }
 
-/// The module is there, and the library that it opens is not.
+/// The judgement if UCX has its gdrcopy module, but the loader finds no libgdrapi.
 fn gdr_copy(ctx: &Ctx<'_>, library: &Library) -> Option<Judgement> {
     let plugins = library.plugins.as_ref()?;
     if !plugins.iter().any(|name| name == GDR_COPY)
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn open_mpi_tells_by_its_components_or_its_words() {
+    fn open_mpi_has_cuda_component() {
         for (plugins, words, outcome) in [
             (Some(&["mca_btl_smcuda.so"][..]), &[][..], Outcome::Pass),
             (
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn mvapich_wants_its_variable() {
+    fn mvapich_needs_variable() {
         let mut facts = with(vec![library(
             "libmpi.so.12",
             None,
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn ucx_needs_its_modules_and_gdr_copy_its_library() {
+    fn ucx_needs_cuda_modules_and_libgdrapi() {
         let ucx = |plugins: &[&str]| library("libucp.so.0", Some(plugins), &[]);
         assert_eq!(
             only("mpi.cuda-aware", &with(vec![ucx(&[])])).outcome,
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_python_packages_ucx_is_judged_beside_the_loaders() {
+    fn judges_ucx_of_python_package_too() {
         let plain = library("libucp.so.0", Some(&[]), &[]);
         let mut packaged = library("libucp.so.0", Some(&["libuct_cuda.so"]), &[]);
         packaged.found = Found::PythonPackage;
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_found_and_nothing_known() {
+    fn missing_and_unknown_libraries() {
         assert_eq!(only("mpi.cuda-aware", &machine()).outcome, Outcome::Skip);
         let mut facts = machine();
         facts.software.libraries = Fact::Unknown(Why::Denied);

@@ -1,4 +1,4 @@
-//! sw.net-plugin: pairs of NCCL and what it works with that are known not to work.
+//! sw.net-plugin: NCCL, its network plugin, libfabric and the memory paths are compatible.
 
 use std::ops::RangeInclusive;
 
@@ -8,10 +8,10 @@ use crate::model::{Fact, Library};
 
 const SOURCE: &str = "/etc/ld.so.cache, LD_LIBRARY_PATH, Python packages";
 
-/// The first NCCL that registers dma-bufs (its tag v2.13.4-1).
+/// The first NCCL that registers dma-bufs (tag v2.13.4-1).
 const DMA_BUF: [u32; 3] = [2, 13, 4];
 
-/// The oldest and the newest plug-in interface that NCCL knows, from each version on (tags of github.com/NVIDIA/nccl).
+/// Plugin interfaces that NCCL supports from each version on (tags of github.com/NVIDIA/nccl).
 const INTERFACES: [([u32; 3], RangeInclusive<u32>); 9] = [
     ([2, 30, 3], 6..=12),
     ([2, 28, 3], 6..=11),
@@ -24,15 +24,15 @@ const INTERFACES: [([u32; 3], RangeInclusive<u32>); 9] = [
     ([2, 8, 3], 4..=4),
 ];
 
-/// Each NCCL that a program may load.
+/// One judgement for each NCCL that a program may load, and one for the plugin's libfabric.
 pub fn net_plugin(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let software = &ctx.facts.software;
     if let Some(unknown) = unknown_if(&software.libraries, "machine", SOURCE) {
         return vec![unknown];
     }
     let plugin = software.picked("libnccl-net.so");
-    let of = |nccl: &Library| judge(ctx, nccl, plugin);
-    let mut judgements: Vec<Judgement> = software.usable("libnccl.so.2").map(of).collect();
+    let libraries = software.usable("libnccl.so.2");
+    let mut judgements: Vec<Judgement> = libraries.map(|nccl| judge(ctx, nccl, plugin)).collect();
     if let (Some(plugin), false) = (plugin, judgements.is_empty()) {
         judgements.extend(fabric(plugin, software.picked("libfabric.so.1")));
     }
@@ -49,27 +49,29 @@ fn judge(ctx: &Ctx<'_>, nccl: &Library, plugin: Option<&Library>) -> Judgement {
             .evidence(&nccl.path, "no version")
             .needs("NCCL_DEBUG=VERSION with a program that uses it");
     };
-    let said = nccl.version.as_deref().unwrap_or_default();
+    let release = nccl.version.as_deref().unwrap_or_default();
     if version < DMA_BUF && memory_path::dma_buf_alone(ctx) {
         let message = format!(
-            "NCCL {said} supports only nvidia-peermem, and on this machine only dma-buf works: it copies through the host."
+            "NCCL {release} supports only nvidia-peermem, and on this machine only dma-buf works: it copies through the host."
         );
         return Judgement::broken(subject, message)
-            .evidence(&nccl.path, said)
+            .evidence(&nccl.path, release)
             .advice("Use NCCL 2.13.4 or later, or load nvidia-peermem.");
     }
     let Some(plugin) = plugin else {
         let pass = Judgement::pass(
             subject,
-            format!("NCCL {said}, without a network plugin: it uses its own InfiniBand transport."),
+            format!(
+                "NCCL {release}, without a network plugin: it uses its own InfiniBand transport."
+            ),
         );
-        return pass.evidence(&nccl.path, said);
+        return pass.evidence(&nccl.path, release);
     };
     let offered = match &plugin.words {
         Fact::Known(words) => interfaces(words),
         Fact::Unknown(why) => return Judgement::unknown(subject, *why, &plugin.path),
     };
-    let knows = INTERFACES
+    let supported = INTERFACES
         .iter()
         .find(|(since, _)| version >= *since)
         .map_or(3..=3, |(_, interfaces)| interfaces.clone());
@@ -84,27 +86,33 @@ fn judge(ctx: &Ctx<'_>, nccl: &Library, plugin: Option<&Library>) -> Judgement {
             "unknown: libnccl-net.so has no interface that gdr knows",
         )
         .needs("NCCL_DEBUG=INFO with a program that uses it"),
-        Some(_) if offered.iter().any(|interface| knows.contains(interface)) => Judgement::pass(
-            subject,
-            format!("NCCL {said} and its network plugin have an interface in common."),
-        ),
+        Some(_)
+            if offered
+                .iter()
+                .any(|interface| supported.contains(interface)) =>
+        {
+            Judgement::pass(
+                subject,
+                format!("NCCL {release} and its network plugin have an interface in common."),
+            )
+        }
         Some(oldest) => {
-            let advice = match oldest > knows.end() {
+            let advice = match oldest > supported.end() {
                 true => "Use an older release of the plugin, or a newer NCCL.",
                 false => "Use a newer release of the plugin.",
             };
             Judgement::broken(
                 subject,
                 format!(
-                    "NCCL {said} supports network plugins from v{} to v{}, and libnccl-net.so offers only {list}: NCCL ignores it.",
-                    knows.start(),
-                    knows.end()
+                    "NCCL {release} supports network plugins from v{} to v{}, and libnccl-net.so offers only {list}: NCCL ignores it.",
+                    supported.start(),
+                    supported.end()
                 ),
             )
             .advice(advice)
         }
     };
-    judgement.evidence(&nccl.path, said).evidence(
+    judgement.evidence(&nccl.path, release).evidence(
         &plugin.path,
         if list.is_empty() {
             "no ncclNetPlugin"
@@ -114,7 +122,7 @@ fn judge(ctx: &Ctx<'_>, nccl: &Library, plugin: Option<&Library>) -> Judgement {
     )
 }
 
-/// A plug-in that needs a later libfabric than the loader picks: what a library needs of another it names by version.
+/// The judgement if the plugin needs a later libfabric than the loader picks, by symbol versions.
 fn fabric(plugin: &Library, fabric: Option<&Library>) -> Option<Judgement> {
     let last = |library: &Library| {
         library
@@ -147,14 +155,14 @@ fn fabric(plugin: &Library, fabric: Option<&Library>) -> Option<Judgement> {
     )
 }
 
-/// The numbers of the interfaces that a plug-in offers, the oldest first.
+/// Versions of the interfaces that a plugin offers, oldest first.
 fn interfaces(words: &[String]) -> Vec<u32> {
     numbered(words, "ncclNetPlugin_v")
 }
 
-/// The numbers behind this beginning, in order.
-fn numbered(words: &[String], beginning: &str) -> Vec<u32> {
-    let number = |word: &String| word.strip_prefix(beginning)?.parse().ok();
+/// The numbers after this prefix, sorted.
+fn numbered(words: &[String], prefix: &str) -> Vec<u32> {
+    let number = |word: &String| word.strip_prefix(prefix)?.parse().ok();
     let mut numbers: Vec<u32> = words.iter().filter_map(number).collect();
     numbers.sort_unstable();
     numbers
@@ -193,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_nccl_needs_nvidia_peermem() {
+    fn old_nccl_needs_nvidia_peermem() {
         let mut facts = with(vec![library("libnccl.so.2", Some("2.12.12"), &[])]);
         assert_eq!(only("sw.net-plugin", &facts).outcome, Outcome::Pass);
         facts.peer_memory.nvidia_peermem = Fact::Known(false);
@@ -205,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_and_its_nccl_need_an_interface_in_common() {
+    fn plugin_and_nccl_need_common_interface() {
         let plugin = |words: &[&str]| library("libnccl-net.so", None, words);
         let nccl = || library("libnccl.so.2", Some("2.18.3"), &[]);
         let found = only(
@@ -251,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_needs_the_libfabric_that_it_was_built_with() {
+    fn plugin_needs_its_libfabric() {
         let with_fabric = |fabric: Option<&[&str]>| {
             let plugin = library(
                 "libnccl-net.so",
@@ -275,12 +283,12 @@ mod tests {
             assert!(found[1].message.contains(word), "{}", found[1].message);
         }
         assert_eq!(with_fabric(Some(&["FABRIC_1.10", "FABRIC_1.9"])).len(), 1);
-        // One that was not read says nothing.
+        // An unread libfabric gives no judgement.
         assert_eq!(with_fabric(Some(&[])).len(), 1);
     }
 
     #[test]
-    fn nothing_found_and_nothing_known() {
+    fn missing_and_unknown_libraries() {
         assert_eq!(only("sw.net-plugin", &machine()).outcome, Outcome::Skip);
         let facts = with(vec![library("libnccl.so.2", None, &[])]);
         assert_eq!(only("sw.net-plugin", &facts).outcome, Outcome::Unknown);

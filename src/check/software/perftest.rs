@@ -1,10 +1,10 @@
-//! tools.perftest: whether ib_write_bw measures GPU memory, and how on this machine.
+//! tools.perftest: ib_write_bw was built to measure GPU memory.
 
 use crate::check::memory_path;
 use crate::check::{Ctx, Judgement, unknown_if};
 use crate::model::{Fact, Kind};
 
-/// How it was built, with the commands for the best pair.
+/// Judges the build; gives the commands for the best pair.
 pub fn perftest(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let program = &ctx.facts.software.perftest;
     if let Some(unknown) = unknown_if(program, "ib_write_bw", "/usr/bin, /usr/local/bin") {
@@ -41,8 +41,7 @@ pub fn perftest(ctx: &Ctx<'_>) -> Vec<Judgement> {
     vec![Judgement::pass("ib_write_bw", message).evidence(&program.path, words.join(", "))]
 }
 
-/// For the nearest pair: the server's command, to which the client adds its name. --use_cuda stands before
-/// --use_cuda_dmabuf, or perftest refuses the latter.
+/// The server's command for the nearest pair. perftest rejects --use_cuda_dmabuf before --use_cuda.
 fn commands(ctx: &Ctx<'_>, dma_buf: bool) -> Option<String> {
     let rows = &ctx.topology.rows;
     let best = ctx.topology.matches.iter().filter(|found| {
@@ -81,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_in_it_tell() {
+    fn strings_in_program_decide() {
         let mut facts = with(Fact::Known(vec![
             "use_cuda".to_owned(),
             "use_cuda_dmabuf".to_owned(),

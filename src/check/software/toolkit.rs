@@ -1,4 +1,4 @@
-//! sw.toolkit: several driver libraries, and toolkits of several makers.
+//! sw.toolkit: the loader picks the driver's own libcuda, and no other library or toolkit conflicts with it.
 
 use crate::check::{Ctx, Judgement, unknown_if, version, words};
 use crate::model::{Fact, Found, Library};
@@ -6,7 +6,7 @@ use crate::model::{Fact, Found, Library};
 const SOURCE: &str = "/etc/ld.so.cache, LD_LIBRARY_PATH";
 const CUDA: &str = "libcuda.so.1";
 
-/// Which libcuda the loader picks, and what lies beside it.
+/// Judges the libcuda that the loader picks and the others.
 pub fn toolkit(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let software = &ctx.facts.software;
     if let Some(unknown) = unknown_if(&software.libraries, "machine", SOURCE) {
@@ -52,7 +52,7 @@ fn judge(ctx: &Ctx<'_>, picked: &Library, driver: &str) -> Judgement {
         return Judgement::broken(CUDA, message)
             .advice("Remove the stubs directory from LD_LIBRARY_PATH.");
     }
-    // A newer libcuda over an older module is what cuda-compat is for.
+    // cuda-compat is a newer libcuda for an older module.
     let compat = path.contains("/compat");
     match picked.version.as_deref() {
         Some(version) if version != driver && !compat => {
@@ -129,10 +129,13 @@ mod tests {
     }
 
     #[test]
-    fn the_first_library_is_the_one_that_counts() {
-        let of = |libraries| only("sw.toolkit", &with(libraries));
-        assert_eq!(of(vec![system("580.159.04")]).outcome, Outcome::Pass);
-        let found = of(vec![system("535.129.03")]);
+    fn first_library_counts() {
+        let found_with = |libraries| only("sw.toolkit", &with(libraries));
+        assert_eq!(
+            found_with(vec![system("580.159.04")]).outcome,
+            Outcome::Pass
+        );
+        let found = found_with(vec![system("535.129.03")]);
         assert!(
             found.message.contains("two installations are mixed"),
             "{}",
@@ -144,7 +147,7 @@ mod tests {
             Found::LibraryPath,
         );
         assert!(
-            of(vec![stub, system("580.159.04")])
+            found_with(vec![stub, system("580.159.04")])
                 .message
                 .contains("error 34")
         );
@@ -154,18 +157,18 @@ mod tests {
             Found::LibraryPath,
         );
         assert!(
-            of(vec![compat, system("580.159.04")])
+            found_with(vec![compat, system("580.159.04")])
                 .message
                 .contains("cuda-compat")
         );
         let other = library("/opt/old/libcuda.so.1", Some("470.1"), Found::Cache);
-        let found = of(vec![system("580.159.04"), other]);
+        let found = found_with(vec![system("580.159.04"), other]);
         assert_eq!(found.outcome, Outcome::Info);
         assert!(found.message.contains("there is also /opt/old"));
     }
 
     #[test]
-    fn conda_is_named() {
+    fn reports_conda() {
         let mut facts = with(vec![system("580.159.04")]);
         facts.environment = Fact::Known(
             [(
@@ -178,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_found_and_nothing_known() {
+    fn missing_and_unknown_libraries() {
         assert_eq!(only("sw.toolkit", &machine()).outcome, Outcome::Skip);
         let mut facts = with(vec![system("580.159.04")]);
         facts.driver.module_version = Fact::Unknown(Why::Denied);

@@ -80,7 +80,7 @@ fn device(address: &str, bridges: &[&str], ids: (u16, u16, u32), driver: &str) -
     }
 }
 
-/// An H200 of its own root port, whose address is 00:BUS.0.
+/// An H200 below the root port 00:BUS.0.
 pub fn gpu(address: &str) -> PciDevice {
     let port = format!("0000:00:{:02x}.0", bdf(address).bus);
     device(

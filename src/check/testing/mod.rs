@@ -4,7 +4,7 @@
 //! 00:01.0 root port ── 01:00.0 switch ┬─ 02:00.0 ── 03:00.0 GPU0, an H200
 //!                                     └─ 02:01.0 ── 04:00.0 NIC0, mlx5_0
 //! ```
-//! Bare metal, x86, open driver 580.159.04, everything as it should be.
+//! Bare metal, x86, open driver 580.159.04, without faults.
 
 mod machine;
 

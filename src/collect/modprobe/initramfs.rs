@@ -154,7 +154,7 @@ pub(super) fn is_unified(name: &str, release: &str, package: Option<&str>) -> bo
     })
 }
 
-/// Whether a name is safe as a path component.
+/// True if a name is safe as a path component.
 fn is_name(text: &str) -> bool {
     !text.is_empty()
         && text.len() < 128

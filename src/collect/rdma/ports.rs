@@ -104,7 +104,7 @@ fn is_none(error: &FileError) -> bool {
     error.failure() == Failure::Errno(EINVAL)
 }
 
-/// Whether this network namespace has the interface, and it is this NIC's: names repeat across namespaces.
+/// True if the interface is in this network namespace and belongs to this NIC: names repeat across namespaces.
 fn is_here(files: &dyn Files, interface: &str, place: Option<Bdf>) -> Fact<bool> {
     let path = format!("/sys/class/net/{interface}");
     read::is_there(files, &path).map(|there| {

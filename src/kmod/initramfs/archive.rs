@@ -57,7 +57,7 @@ pub(super) fn read(
 
 /// Receives the entries of an archive.
 pub(super) trait Visitor {
-    /// Whether to read an entry's content into memory.
+    /// True to read an entry's content into memory.
     fn is_relevant(&mut self, entry: &Entry) -> bool;
     fn take(&mut self, entry: &Entry, content: Vec<u8>);
     /// Called after each part, with the bytes read; an error stops the reading.

@@ -234,7 +234,7 @@ impl Found<'_> {
     }
 }
 
-/// Whether a file is a module of NVIDIA's driver; some of the kernel's own have similar names.
+/// True if a file is a module of NVIDIA's driver; some of the kernel's own have similar names.
 fn is_of_the_driver(file: &str) -> bool {
     const KERNELS_OWN: [&str; 3] = ["nvidiafb", "nvidia_wmi_ec_backlight", "nvidia_cspmu"];
     let Some((name, _)) = file.split_once(".ko") else {

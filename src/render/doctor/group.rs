@@ -1,17 +1,17 @@
-//! Findings that say the same of several devices, as one group.
+//! Groups findings that differ only in their devices.
 
 use std::collections::BTreeSet;
 
 use crate::model::{Finding, Outcome, Remedy, Severity};
 
-/// Findings of one check that differ in their devices alone.
+/// Findings of one check that differ only in their devices.
 pub struct Group<'a> {
-    /// They, in the order of the report; at least one.
+    /// The findings, in the order of the report; at least one.
     pub findings: Vec<&'a Finding>,
     key: Key<'a>,
 }
 
-/// What findings of one group have in common.
+/// The common part of the findings of a group.
 #[derive(PartialEq, Eq)]
 struct Key<'a> {
     id: &'a str,
@@ -45,7 +45,7 @@ impl<'a> Key<'a> {
     }
 }
 
-/// The groups, each where its first finding stands.
+/// The groups, in the order of their first findings.
 pub fn groups<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Vec<Group<'a>> {
     let mut groups: Vec<Group<'a>> = Vec::new();
     for finding in findings {
@@ -63,7 +63,7 @@ pub fn groups<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Vec<Group<
 
 const PLACEHOLDER: char = '#';
 
-/// A text without the names of devices: lists and pairs of names of any length count as one.
+/// A text with the names of devices replaced: a list of names of any length becomes one placeholder.
 fn shape(text: &str, names: &BTreeSet<&str>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -77,7 +77,7 @@ fn shape(text: &str, names: &BTreeSet<&str>) -> String {
             false => out.push_str(word),
         }
         rest = &rest[word.len()..];
-        // Punctuation alone is a word without letters.
+        // A word without letters is punctuation.
         if let Some(c) = rest.chars().next().filter(|_| word.is_empty()) {
             out.push(c);
             rest = &rest[c.len_utf8()..];
@@ -88,7 +88,7 @@ fn shape(text: &str, names: &BTreeSet<&str>) -> String {
 }
 
 fn collapsed(mut text: String) -> String {
-    // What stands in brackets behind a device is about it: its address, the class of a pair.
+    // Brackets after a device contain its address or the class of a pair.
     while let Some(start) = text.find("# (")
         && let Some(length) = text[start..].find(')')
     {
@@ -106,7 +106,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || "_.:/-".contains(c)
 }
 
-/// A word without the punctuation behind it.
+/// A word without trailing punctuation.
 fn trimmed(word: &str) -> &str {
     word.trim_end_matches(['.', ':', '/', '-'])
 }
@@ -117,7 +117,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
         .filter(|word| !word.is_empty())
 }
 
-/// Whether a word of a subject names a device, and is not an ordinary word, as in `this process`.
+/// True if a word of a subject names a device; false for ordinary words, as in `this process`.
 fn is_part_name(word: &str) -> bool {
     word.contains(|c: char| c.is_ascii_digit())
 }
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_alone_do_not_tell_findings_apart() {
+    fn groups_findings_that_differ_in_devices() {
         let port = |bdf: &str, pairs: &str| {
             finding(
                 bdf,
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_a_subject_count_as_devices_and_figures_do_not() {
+    fn does_not_group_findings_that_differ_in_numbers() {
         let of = |name: &str, size: u32| finding(name, &format!("{name} has {size} MiB."));
         assert_eq!(count(&[of("mlx5_0", 64), of("mlx5_bond_1", 64)]), 1);
         assert_eq!(count(&[of("mlx5_0", 64), of("mlx5_1", 32)]), 2);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn any_text_has_a_shape() {
+    fn shapes_of_unusual_texts() {
         let none = BTreeSet::new();
         for text in [
             "",

@@ -1,4 +1,4 @@
-//! The report as Markdown, for a ticket or a wiki.
+//! The report as Markdown, for tickets and wikis.
 
 use std::io::{self, Write};
 
@@ -112,13 +112,14 @@ fn failure(group: &Group<'_>, shown: &Shown<'_>) -> String {
     text
 }
 
-/// Text in which nothing is markup (CommonMark 0.31, and GitHub's tables, strikethrough and automatic links).
+/// Escapes text so that it contains no markup (CommonMark 0.31, and GitHub's tables, strikethrough and automatic
+/// links).
 fn plain(text: &str) -> String {
     let text = printable(text);
     let mut out = String::with_capacity(text.len());
-    // Blanks before a paragraph would make code of it.
+    // Leading spaces would make a code block.
     let mut rest = text.trim_start();
-    // At its beginning a dash, a plus or a number makes a list, and equals signs make a heading of the line before.
+    // At the start, a dash, a plus or a number makes a list; equals signs turn the previous line into a heading.
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
     let after = &rest[digits..];
     let at_list = digits > 0
@@ -156,7 +157,7 @@ fn cell(text: &str) -> String {
     plain(text)
 }
 
-/// A span of code, whatever is in it.
+/// A code span with any content.
 fn code(text: &str) -> String {
     let text = printable(text);
     if text.trim().is_empty() {
@@ -171,7 +172,7 @@ fn code(text: &str) -> String {
     format!("{ticks}{pad}{text}{pad}{ticks}")
 }
 
-/// How many backticks stand together at most.
+/// Length of the longest run of backticks.
 fn longest_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
 }
@@ -181,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_comes_from_outside_is_markup() {
+    fn escapes_markup() {
         assert_eq!(plain("a|b_c <x>"), "a\\|b\\_c \\<x\\>");
         assert_eq!(code("no `tick` here"), "``no `tick` here``");
         assert_eq!(code("`"), "`` ` ``");

@@ -24,15 +24,15 @@ use crate::model::{Area, Finding, Host, Note, Outcome, Readiness, Remedy, Severi
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Report<'a> {
     pub host: &'a Host,
-    /// The profiles in force.
+    /// The selected profiles.
     pub profiles: &'a [String],
-    /// What the findings come to for each profile; empty where only some checks were run.
+    /// Result of each profile; empty if only some checks were run.
     pub readiness: Vec<Readiness>,
-    /// How many findings ended how.
+    /// Number of findings by outcome.
     pub summary: Summary,
-    /// Every finding, in the order of the checks.
+    /// All findings, in the order of the checks.
     pub findings: &'a [Finding],
-    /// What could not be read or made sense of.
+    /// Sources that could not be read or parsed.
     pub notes: &'a [Note],
 }
 
@@ -128,7 +128,7 @@ fn counted(count: usize, what: &str) -> String {
     }
 }
 
-/// Failures and warnings, the worst first.
+/// Failures and warnings, worst first.
 fn failures<'a>(report: &'a Report<'_>) -> Vec<&'a Finding> {
     let mut found: Vec<&Finding> = report
         .findings

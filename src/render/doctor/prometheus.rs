@@ -1,7 +1,7 @@
 //! The report as metrics in Prometheus's text format, for the textfile collector of the node exporter.
 //!
-//! The format is that of <https://prometheus.io/docs/instrumenting/exposition_formats/>: HELP and TYPE before the
-//! samples of a metric, label values with backslash, quote and line feed escaped, no sample twice.
+//! Format: <https://prometheus.io/docs/instrumenting/exposition_formats/>. HELP and TYPE precede the samples of a
+//! metric; backslash, quote and line feed are escaped in label values; samples are unique.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -14,14 +14,14 @@ pub fn prometheus(report: &Report<'_>, out: &mut dyn Write) -> io::Result<()> {
     head(
         out,
         "gdr_build_info",
-        "The gdr that wrote this, as its version.",
+        "Version of the gdr that wrote this file.",
     )?;
     let version = label("version", env!("CARGO_PKG_VERSION"));
     writeln!(out, "gdr_build_info{{{version}}} 1")?;
     head(
         out,
         "gdr_ready",
-        "Whether the machine is ready for the profile everywhere.",
+        "1 if the whole machine is ready for the profile.",
     )?;
     for readiness in &report.readiness {
         let ready = u64::from(readiness.state == ReadyState::Ready);
@@ -36,7 +36,7 @@ pub fn prometheus(report: &Report<'_>, out: &mut dyn Write) -> io::Result<()> {
         "gdr_ready_place",
         "A GPU, or a GPU with its partner, that is ready for the profile.",
     )?;
-    // A sample may be there once: a check may say two things of one subject, and two names may print alike.
+    // Samples must be unique, but a check may have two findings for one subject, and two names may print alike.
     let mut written = BTreeSet::new();
     for readiness in &report.readiness {
         let profile = label("profile", &readiness.profile);
@@ -48,7 +48,7 @@ pub fn prometheus(report: &Report<'_>, out: &mut dyn Write) -> io::Result<()> {
             }
         }
     }
-    head(out, "gdr_findings", "How many findings ended so.")?;
+    head(out, "gdr_findings", "Number of findings by outcome.")?;
     for (_, count, word) in counts(&report.summary) {
         writeln!(out, "gdr_findings{{{}}} {count}", label("outcome", word))?;
     }
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_label_holds_any_text() {
+    fn escapes_label_values() {
         assert_eq!(label("a", "x\"y\\z\n"), "a=\"x\\\"y\\\\z\\n\"");
         assert_eq!(label("a", "x\r\u{1b}\u{202e}é"), "a=\"x???é\"");
     }

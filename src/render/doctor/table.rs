@@ -1,4 +1,4 @@
-//! The report for people: the verdict, what stands in the way with its fix, counts of the rest, and the next step.
+//! The report for people: the verdict, the failures with their fixes, the numbers of other results, and the next step.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -11,8 +11,8 @@ use crate::render::text::{Tone, printable, wrap};
 
 const INDENT: usize = 8;
 
-/// The most subjects of a group that are listed, and the most commands.
-const MOST_SUBJECTS: usize = 32;
+/// Maximum number of subjects and of commands listed for a group.
+const MAX_SUBJECTS: usize = 32;
 const MOST_COMMANDS: usize = 4;
 
 /// Writes the report for people.
@@ -29,7 +29,7 @@ pub fn table(
         let text = wrap(&printable(&readiness.text), style.width, 2, "    ");
         writeln!(out, "  {}", style.paint(tone(readiness.state), &text))?;
     }
-    // Why a check matters is said where it first shows.
+    // The reason of a check is shown once.
     let mut explained: BTreeSet<&str> = BTreeSet::new();
     let mut gap = "\n";
     for group in failures
@@ -85,7 +85,7 @@ fn title(report: &Report<'_>, style: Style) -> String {
     format!("{}\n", style.paint(Tone::Strong, &title))
 }
 
-/// What the profiles come to, the worst first, and how much is wrong.
+/// The states of the profiles, worst first, and the number of problems.
 fn verdict(report: &Report<'_>, failures: &[Group<'_>], style: Style) -> String {
     let count = |outcome| {
         let of = |group: &&Group<'_>| group.findings[0].outcome == outcome;
@@ -142,7 +142,7 @@ fn tone(state: ReadyState) -> Tone {
     }
 }
 
-/// Lines below a mark, each with a label.
+/// Labelled lines below a mark.
 struct Lines {
     text: String,
     width: usize,
@@ -160,7 +160,7 @@ impl Lines {
         ));
     }
 
-    /// A command is pasted whole: it is never broken.
+    /// A command is not wrapped, so it can be pasted.
     fn add_command(&mut self, label: &str, command: &str) {
         self.text
             .push_str(&format!("{}{}\n", self.lead(label), printable(command)));
@@ -178,7 +178,7 @@ impl Lines {
     fn lead(&self, label: &str) -> String {
         match label {
             "" => " ".repeat(INDENT),
-            // Below the label of the line before.
+            // Align below the previous label.
             " " => " ".repeat(INDENT + Self::LABEL),
             label => format!("{:INDENT$}{label:<width$}", "", width = Self::LABEL),
         }
@@ -189,7 +189,7 @@ fn mark(outcome: Outcome, style: Style) -> String {
     style.paint(Tone::of_outcome(outcome), &format!("{:<7}", word(outcome)))
 }
 
-/// Cause, consequence, evidence, fix.
+/// A block: finding, reason, evidence, fix.
 fn block(group: &Group<'_>, why: &str, shown: &Shown<'_>, style: Style) -> String {
     let first = group.findings[0];
     let mut subjects: Vec<String> = group
@@ -197,9 +197,9 @@ fn block(group: &Group<'_>, why: &str, shown: &Shown<'_>, style: Style) -> Strin
         .iter()
         .map(|one| printable(&one.subject))
         .collect();
-    let more = subjects.len().saturating_sub(MOST_SUBJECTS);
+    let more = subjects.len().saturating_sub(MAX_SUBJECTS);
     if more > 0 && !shown.verbose {
-        subjects.truncate(MOST_SUBJECTS);
+        subjects.truncate(MAX_SUBJECTS);
         subjects.push(format!("{more} more"));
     }
     let head = format!("{}  {}", first.id, subjects.join(", "));
@@ -215,8 +215,8 @@ fn block(group: &Group<'_>, why: &str, shown: &Shown<'_>, style: Style) -> Strin
         .all(|one| one.message == first.message);
     let message = match same {
         true => first.message.clone(),
-        false if others == 1 => format!("{} The other one is alike.", first.message),
-        false => format!("{} The {others} others are alike.", first.message),
+        false if others == 1 => format!("{} The other one is the same.", first.message),
+        false => format!("{} The {others} others are the same.", first.message),
     };
     lines.add("", &printable(&message));
     if !why.is_empty() {
@@ -239,7 +239,7 @@ fn block(group: &Group<'_>, why: &str, shown: &Shown<'_>, style: Style) -> Strin
     lines.text
 }
 
-/// The fix of gdr, then the same by hand.
+/// The fix by gdr, then the same by hand.
 fn add_fix(lines: &mut Lines, group: &Group<'_>, shown: &Shown<'_>) {
     let Some(remedy) = &group.findings[0].fix else {
         return;
@@ -277,7 +277,7 @@ fn add_fix(lines: &mut Lines, group: &Group<'_>, shown: &Shown<'_>) {
     }
 }
 
-/// What passes, is worth knowing or does not apply, under the titles of the families.
+/// Passed, informational and skipped findings, by family.
 fn by_family(
     report: &Report<'_>,
     shown: &Shown<'_>,
@@ -322,7 +322,7 @@ fn line(finding: &Finding, widest: usize, shown: &Shown<'_>, style: Style) -> St
         printable(&finding.message),
     );
     let line = format!("{id:<widest$}  {subject}: {message}");
-    // Under the subject, unless that leaves less than half of a narrow terminal.
+    // Align with the subject, unless that leaves less than half of a narrow terminal.
     let hang = match INDENT + widest + 2 {
         hang if hang * 2 <= style.width => hang,
         _ => INDENT,
@@ -339,7 +339,7 @@ fn line(finding: &Finding, widest: usize, shown: &Shown<'_>, style: Style) -> St
     lines.text
 }
 
-/// What passes and what does not apply, in numbers.
+/// Numbers of passed and skipped findings.
 fn rest(report: &Report<'_>, shown: &Shown<'_>) -> String {
     let summary = &report.summary;
     let hidden =

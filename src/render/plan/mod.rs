@@ -1,4 +1,4 @@
-//! Plans, and what became of them, for people; [`script`] makes a plan a shell script.
+//! Plans and journals for people; [`script`] writes a plan as a shell script.
 
 mod script;
 
@@ -45,7 +45,7 @@ fn repair(repair: &Repair, number: &mut usize, style: Style) -> String {
         return page;
     }
     if repair.steps.is_empty() {
-        line("Nothing is to be changed: it is so already.", 2, "");
+        line("Nothing to change.", 2, "");
     }
     for warning in &repair.warnings {
         line(warning, 2, "mind: ");
@@ -63,7 +63,7 @@ fn repair(repair: &Repair, number: &mut usize, style: Style) -> String {
     page
 }
 
-/// A step's action, as somebody would do it by hand.
+/// The commands that do the same by hand.
 fn what(step: &Step) -> Vec<String> {
     let command = step.command.iter().map(|command| command.argv.join(" "));
     match &step.action {
@@ -96,7 +96,7 @@ fn what(step: &Step) -> Vec<String> {
     }
 }
 
-/// Before and after, as lspci writes the control register of access control services.
+/// Old and new value in lspci's notation of the ACS control register.
 fn acs_lines(write: &ConfigWrite) -> Vec<String> {
     let line = |when: &str, value: u32| format!("{when} ACSCtl: {}", AcsBits(value as u16));
     match (write.capability, write.offset) {
@@ -105,7 +105,7 @@ fn acs_lines(write: &ConfigWrite) -> Vec<String> {
     }
 }
 
-/// A register as setpci writes it: value and mask of the bits that change.
+/// A setpci command with value and mask of the bits that change.
 pub(super) fn setpci(write: &ConfigWrite) -> String {
     format!(
         "setpci -s {} {}={}:{}",
@@ -116,7 +116,7 @@ pub(super) fn setpci(write: &ConfigWrite) -> String {
     )
 }
 
-/// A register as setpci names it.
+/// Name of a register in setpci.
 pub(super) fn register(write: &ConfigWrite) -> String {
     let capability: Capability = write.capability;
     let size = match write.width {
@@ -127,12 +127,12 @@ pub(super) fn register(write: &ConfigWrite) -> String {
     format!("{}+{:#x}.{size}", capability.setpci(), write.offset)
 }
 
-/// A register's value in as many digits as it has.
+/// A register value with all its hexadecimal digits.
 pub(super) fn value(write: &ConfigWrite, value: u32) -> String {
     format!("{value:0width$x}", width = usize::from(write.width) * 2)
 }
 
-/// The fixes that there are: id and purpose.
+/// The available fixes: id and purpose.
 pub fn fixes<'f>(fixes: impl Iterator<Item = (&'f str, &'f str)>, style: Style) -> String {
     let indent = " ".repeat(17);
     let line =
@@ -140,10 +140,10 @@ pub fn fixes<'f>(fixes: impl Iterator<Item = (&'f str, &'f str)>, style: Style) 
     fixes.map(line).collect()
 }
 
-/// The journals, one line each.
+/// One line per journal.
 pub fn list(journals: &[Journal], style: Style) -> String {
     if journals.is_empty() {
-        return "no repair was made on this machine\n".to_owned();
+        return "no repairs on this machine\n".to_owned();
     }
     let mut page = String::new();
     for journal in journals {

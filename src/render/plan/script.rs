@@ -1,4 +1,4 @@
-//! A plan as a shell script: it looks before it writes as gdr does, and stops at the first surprise.
+//! A plan as a shell script. Like gdr, it checks each old value before it writes, and stops at the first difference.
 
 use super::{register, setpci, value};
 use crate::model::{Action, AttributeWrite, Plan, PlannedCommand, Step};
@@ -11,9 +11,8 @@ stop() { echo \"stopped: $*\" >&2; exit 1; }
 sha() { sha256sum \"$1\" | cut -d ' ' -f 1; }
 ";
 
-/// In place of a step with a name that a reader of the script would not see as it is.
-const HIDDEN: &str =
-    "stop \"this step names something with control characters: let gdr make it\"\n";
+/// Replaces a step with a name that contains hidden characters.
+const HIDDEN: &str = "stop \"this step has a name with control characters: use gdr fix\"\n";
 
 pub fn script(plan: &Plan) -> String {
     let mut text = HEAD.to_owned();
@@ -67,13 +66,13 @@ fn commands(step: &Step) -> Option<String> {
             let (look, keep) = match &write.old {
                 Some(old) => (
                     format!(
-                        "[ ! -L {path} ] && [ \"$(sha {path})\" = {old} ] || stop {path} is not what it was\n"
+                        "[ ! -L {path} ] && [ \"$(sha {path})\" = {old} ] || stop {path} has changed\n"
                     ),
                     format!("cp -p {path} {beside}\n"),
                 ),
                 None => (
                     format!(
-                        "[ ! -e {path} ] && [ ! -L {path} ] || stop {path} is there now\nmkdir -p {}\n",
+                        "[ ! -e {path} ] && [ ! -L {path} ] || stop {path} exists now\nmkdir -p {}\n",
                         exact_word(directory)?
                     ),
                     format!(": > {beside}\nchmod {:04o} {beside}\n", write.mode),
@@ -87,13 +86,13 @@ fn commands(step: &Step) -> Option<String> {
         Action::RemoveFile { path, old } => {
             let path = exact_word(path.as_str())?;
             format!(
-                "[ ! -L {path} ] && [ \"$(sha {path})\" = {old} ] || stop {path} is not what it was\nrm {path}\n"
+                "[ ! -L {path} ] && [ \"$(sha {path})\" = {old} ] || stop {path} has changed\nrm {path}\n"
             )
         }
         Action::WriteAttribute(AttributeWrite { path, old, new }) => {
             let path = exact_word(path.as_str())?;
             format!(
-                "[ \"$(cat {path})\" = {} ] || stop {path} is not what it was\necho {} > {path}\n",
+                "[ \"$(cat {path})\" = {} ] || stop {path} has changed\necho {} > {path}\n",
                 exact_word(old)?,
                 exact_word(new)?
             )
@@ -106,7 +105,7 @@ fn commands(step: &Step) -> Option<String> {
     })
 }
 
-/// Nothing where a step has no command.
+/// None if the step has no command.
 fn run(command: Option<&PlannedCommand>) -> Option<String> {
     let Some(command) = command else {
         return Some(String::new());
@@ -118,7 +117,7 @@ fn run(command: Option<&PlannedCommand>) -> Option<String> {
             let codes: Vec<String> = codes.iter().map(ToString::to_string).collect();
             let line = format!("code=0; {line} || code=$?\n");
             format!(
-                "{line}case $code in {}) ;; *) stop it ended with $code ;; esac\n",
+                "{line}case $code in {}) ;; *) stop exit status $code ;; esac\n",
                 codes.join("|")
             )
         }
@@ -130,7 +129,7 @@ fn line<'a>(words: impl IntoIterator<Item = &'a str>) -> Option<String> {
     Some(words?.join(" "))
 }
 
-/// A text that stays on its line.
+/// Makes a text safe for a comment line.
 fn comment(text: &str) -> String {
     printable(text)
 }
@@ -140,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_comment_stays_on_its_line() {
+    fn comment_has_one_line() {
         assert_eq!(comment("a\nrm -rf x\u{202e}"), "a?rm -rf x?");
     }
 }

@@ -1,4 +1,4 @@
-//! What streams and a card's queues take: latencies in a row each, and what the stream saves.
+//! Latencies of streams and HCA queues, and the time that stream-driven messages save.
 
 use super::grid::grid;
 use super::lines::line_of;
@@ -6,15 +6,15 @@ use super::{figure, size};
 use crate::model::ProbeResult;
 use crate::render::Style;
 
-/// A latency by its name, and what it is.
+/// Name of a latency and its description.
 const ROWS: [(&str, &str); 7] = [
     (
         "async.poll.host.latency",
-        "a stream sees a word in host memory, and answers",
+        "a stream reads a word in host memory, and answers",
     ),
     (
         "async.poll.gpu.latency",
-        "a stream sees a word in GPU memory, and answers",
+        "a stream reads a word in GPU memory, and answers",
     ),
     (
         "async.doorbell.latency",
@@ -22,11 +22,11 @@ const ROWS: [(&str, &str); 7] = [
     ),
     (
         "async.loopback.stream.latency",
-        "a message round the loop, by the stream",
+        "a message over the loop, by the stream",
     ),
     (
         "async.loopback.cpu.latency",
-        "a message round the loop, by the CPU",
+        "a message over the loop, by the CPU",
     ),
     (
         "async.pingpong.stream.latency",
@@ -38,7 +38,7 @@ const ROWS: [(&str, &str); 7] = [
     ),
 ];
 
-/// The figures of one GPU.
+/// The results of one GPU.
 pub fn figures(results: &[&ProbeResult], style: Style) -> String {
     let find = |name: &str| {
         let found = results.iter().copied();
@@ -84,11 +84,11 @@ pub fn figures(results: &[&ProbeResult], style: Style) -> String {
     ) {
         let words = match stream < cpu {
             true => format!(
-                "driven by the stream a message takes {:.0} % of what it takes driven by the CPU",
+                "a message driven by the stream takes {:.0} % of the time of one driven by the CPU",
                 stream / cpu * 100.0
             ),
             false => format!(
-                "driven by the stream a message takes {:.1} times what it takes driven by the CPU",
+                "a message driven by the stream takes {:.1} times as long as one driven by the CPU",
                 stream / cpu
             ),
         };

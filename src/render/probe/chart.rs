@@ -146,9 +146,9 @@ fn p2p(report: &ProbeReport) -> Vec<Panel> {
 
 fn rdma(report: &ProbeReport) -> Vec<Panel> {
     let ways = [
-        ("rdma.write.bandwidth", Look::First, "the card writes"),
-        ("rdma.read.bandwidth", Look::Second, "the card reads"),
-        ("rdma.send.bandwidth", Look::Third, "the card sends"),
+        ("rdma.write.bandwidth", Look::First, "the NIC writes"),
+        ("rdma.read.bandwidth", Look::Second, "the NIC reads"),
+        ("rdma.send.bandwidth", Look::Third, "the NIC sends"),
         (
             "rdma.staged.bandwidth",
             Look::Fourth,
@@ -224,7 +224,7 @@ fn asynchronous(report: &ProbeReport) -> Vec<Panel> {
     };
     let gpus = report.gpus.iter();
     let parts = [
-        ("a stream sees a word", words),
+        ("a stream reads a word", words),
         ("messages", messages),
         ("messages between two processes", between),
     ];

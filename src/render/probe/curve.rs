@@ -1,4 +1,5 @@
-//! Bandwidth over size in the terminal: log-log, a mark for each way, so that it is readable without colour too.
+//! Bandwidth over size in the terminal: log-log, with a different mark per line, so that it is readable without
+//! colour.
 
 use super::chart::{Axes, Look, Panel, limit, panels};
 use super::{opening, size};
@@ -10,8 +11,8 @@ use crate::render::text::{Tone, printable, wrap};
 const HEIGHT: usize = 16;
 /// Columns before the axis: `100 GB/s `.
 const LEFT: usize = 10;
-/// No panel is wider: the eye loses the line.
-const WIDEST: usize = 90;
+/// Maximum width of a panel.
+const MAX_WIDTH: usize = 90;
 
 /// The curves of a report.
 pub fn curve(report: &ProbeReport, style: Style) -> String {
@@ -44,7 +45,7 @@ fn mark(look: Look) -> (char, Tone) {
 }
 
 fn draw(panel: &Panel, axes: &Axes, style: Style) -> String {
-    let width = style.width.clamp(LEFT + 20, WIDEST) - LEFT - 1;
+    let width = style.width.clamp(LEFT + 20, MAX_WIDTH) - LEFT - 1;
     let mut grid: Vec<Vec<Option<(char, Tone)>>> = vec![vec![None; width]; HEIGHT];
     let mut put = |x: f64, y: f64, what: (char, Tone)| {
         let (column, row) = (
@@ -102,7 +103,7 @@ fn draw(panel: &Panel, axes: &Axes, style: Style) -> String {
     text
 }
 
-/// Decades get a label at the row they fall on.
+/// Each decade has a label in its row.
 fn tick(axes: &Axes, row: usize) -> String {
     let at = |exponent: i32| {
         let y = axes.place((1.0, 10_f64.powi(exponent))).1;

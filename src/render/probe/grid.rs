@@ -1,4 +1,4 @@
-//! Columns of figures, aligned to the right; the first column to the left. Columns that a line does not hold follow below.
+//! Right-aligned columns of figures with a left-aligned first column. Columns that do not fit follow below.
 
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 
@@ -10,7 +10,7 @@ const GAP: usize = 2;
 
 /// A heading, column heads, and rows of the same width.
 pub fn grid(title: &str, head: &[String], rows: &[Vec<String>], style: Style) -> String {
-    // Cells name devices, and what another machine says of its own.
+    // Cells may contain names that the other machine sent.
     let clean =
         |cells: &[String]| -> Vec<String> { cells.iter().map(|cell| printable(cell)).collect() };
     let (head, rows) = (
@@ -30,7 +30,7 @@ pub fn grid(title: &str, head: &[String], rows: &[Vec<String>], style: Style) ->
     };
     let room = style.width.saturating_sub(INDENT.len());
     let all: usize = figures.iter().map(|width| width + GAP).sum();
-    // The names of the rows wrap before the figures are split, while half of the line is left for them.
+    // The row names wrap before the figures are split, but keep half of the line.
     let first = (*natural).min(room.saturating_sub(all).max(room / 2));
     let title = wrap(&printable(title), style.width, INDENT.len(), INDENT);
     let mut text = format!("\n{INDENT}{}\n", style.paint(Tone::Strong, &title));
@@ -55,7 +55,7 @@ pub fn grid(title: &str, head: &[String], rows: &[Vec<String>], style: Style) ->
     text
 }
 
-/// The lines of a block, and whether they belong to its head; the first column has at most so many characters.
+/// The lines of a block; true for lines of its head. The first column has a maximum width.
 fn lines(
     head: &[String],
     rows: impl Iterator<Item = Vec<String>>,

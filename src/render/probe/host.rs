@@ -1,4 +1,4 @@
-//! What copies between host and GPU came to: by sort of memory, by the memory path with two buffers, and by the size of chunks.
+//! Results of copies between host and GPU: by kind of host memory, through two buffers, and by chunk size.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::render::Style;
 const SORTS: [&str; 4] = ["pageable", "pinned", "registered", "write-combined"];
 const DIRECTIONS: [(&str, &str); 2] = [("h2d", "to the GPU"), ("d2h", "from the GPU")];
 
-/// The figures of one GPU, from the CPUs of one node.
+/// The results of one GPU, with the CPUs of one node.
 pub fn figures(results: &[&ProbeResult], node: Option<u32>, style: Style) -> String {
     let from = node.map_or_else(String::new, |node| format!(", CPUs of NUMA node {node}"));
     let mut text = String::new();
@@ -37,7 +37,7 @@ fn median(results: &[&ProbeResult], name: &str, bytes: Option<u64>) -> String {
     found.map_or_else(|| "-".to_owned(), figure)
 }
 
-/// The sizes of results whose names begin and end so.
+/// The sizes of results whose names have this prefix and suffix.
 fn sizes(results: &[&ProbeResult], begin: &str, end: &str) -> BTreeSet<u64> {
     let of = results
         .iter()

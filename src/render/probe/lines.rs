@@ -1,4 +1,4 @@
-//! Lines that the tables of several probes share.
+//! Lines shared by the tables of several probes.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use crate::model::{ProbeResult, ProbeVerdict};
 use crate::render::Style;
 use crate::render::text::{Tone, printable, wrap};
 
-/// How much was verified.
+/// Amount of verified data.
 pub fn verified(results: &[&ProbeResult]) -> String {
     let checks = results
         .iter()
@@ -21,14 +21,15 @@ pub fn verified(results: &[&ProbeResult]) -> String {
     match (count, wrong) {
         (0, _) => "nothing was verified".to_owned(),
         (_, 0) => format!(
-            "verified {} in {count} checks: every byte is right",
+            "verified {} in {count} checks: all bytes are correct",
             amount(bytes)
         ),
         (_, wrong) => format!("{wrong} of {count} checks found wrong bytes"),
     }
 }
 
-/// What is wrong, slow or impossible; sizes that share a reason share a line. With `all`, every result and its subject.
+/// Wrong, slow and impossible results; sizes with the same reason share a line. With `all`, every result and its
+/// subject.
 pub fn failures(results: &[&ProbeResult], indent: &str, style: Style, all: bool) -> String {
     let mut groups: Vec<(&ProbeResult, BTreeSet<u64>)> = Vec::new();
     for result in results

@@ -1,4 +1,4 @@
-//! A probe's report: a table and a curve for people, a picture; the JSON is the report's own shape.
+//! Formats of a probe report: table, terminal chart and SVG. The JSON is the report itself.
 
 mod asynchronous;
 mod chart;
@@ -27,7 +27,7 @@ use crate::model::ProbeReport;
 
 const INDENT: &str = "  ";
 
-/// The first lines of a report: the machine, and that it is simulated.
+/// The first lines of a report: the machine, and whether it is simulated.
 fn opening(report: &ProbeReport, style: Style) -> String {
     let line = |tone: Tone, text: &str| {
         format!(
@@ -39,11 +39,10 @@ fn opening(report: &ProbeReport, style: Style) -> String {
     line(Tone::Strong, &headline(report)) + &simulated.unwrap_or_default()
 }
 
-/// Said first by every output of a simulated run.
-const SIMULATED: &str =
-    "SIMULATED: no GPU took part; every figure is of this machine's own memory.";
+/// First line of every output of a simulated run.
+const SIMULATED: &str = "SIMULATED: no GPU took part; all figures are for host memory.";
 
-/// The machine, in a line.
+/// Description of the machine on one line.
 fn headline(report: &ProbeReport) -> String {
     let host = &report.host;
     let parts: Vec<String> = [&host.name, &host.os, &host.kernel]
@@ -58,7 +57,7 @@ fn headline(report: &ProbeReport) -> String {
     )
 }
 
-/// A size as people write it: 1 KiB is 1024 bytes.
+/// Formats a size; 1 KiB is 1024 bytes.
 fn size(bytes: u64) -> String {
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let exact = units
@@ -70,7 +69,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// An amount, rounded down to a tenth of its unit.
+/// Formats an amount, rounded down to a tenth of its unit.
 fn amount(bytes: u64) -> String {
     let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
     match units.into_iter().find(|(_, shift)| bytes >> shift > 0) {
@@ -82,7 +81,7 @@ fn amount(bytes: u64) -> String {
     }
 }
 
-/// A figure with three digits that count.
+/// Formats a figure with three significant digits.
 fn figure(value: f64) -> String {
     match value {
         value if value < 1.0 => format!("{value:.3}"),
@@ -97,7 +96,7 @@ mod words {
     use super::*;
 
     #[test]
-    fn numbers_are_written_for_people() {
+    fn formats_sizes_and_figures() {
         for (bytes, text) in [
             (1, "1 B"),
             (1023, "1023 B"),

@@ -1,5 +1,5 @@
-//! What copies between GPUs came to: a matrix for each way, with the GPUs that reach at the left and those that are reached
-//! above.
+//! Results of copies between GPUs: a matrix for each method, with the accessing GPUs in rows and the accessed GPUs in
+//! columns.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::{figure, size};
 use crate::model::{ProbeReport, ProbeResult, ProbedGpu, ProbedPair};
 use crate::render::Style;
 
-/// The matrices: the name of the results, their heading, and whether the share of the link is told.
+/// The matrices: name of the results, heading, and whether to show the share of the link.
 const MATRICES: [(&str, &str, bool); 9] = [
     (
         "p2p.copy.write.bandwidth",
@@ -59,7 +59,7 @@ pub fn figures(report: &ProbeReport, style: Style) -> String {
     for pair in &report.pairs {
         pairs.entry(&pair.subject).or_insert(pair);
     }
-    let mut text = grants(&pairs, &names, style);
+    let mut text = access(&pairs, &names, style);
     for (name, title, share) in MATRICES {
         text.push_str(&matrix(report, &pairs, &names, (name, title, share), style));
     }
@@ -71,14 +71,14 @@ fn short(gpu: &ProbedGpu) -> &str {
     gpu.subject.split(' ').next().unwrap_or_default()
 }
 
-/// The pairs by what names them.
+/// The pairs by subject.
 type Pairs<'r> = BTreeMap<&'r str, &'r ProbedPair>;
 
 fn pair<'r>(pairs: &Pairs<'r>, from: &str, to: &str) -> Option<&'r ProbedPair> {
     pairs.get(format!("{from} -> {to}").as_str()).copied()
 }
 
-/// Of each subject the result of this name with the largest size.
+/// For each subject, the result of this name with the largest size.
 fn largest<'r>(report: &'r ProbeReport, name: &str) -> BTreeMap<&'r str, &'r ProbeResult> {
     let mut largest: BTreeMap<&str, &ProbeResult> = BTreeMap::new();
     let measured = report
@@ -109,8 +109,8 @@ fn table(names: &[&str], title: &str, cell: impl Fn(&str, &str) -> String, style
     grid(title, &head, &rows, style)
 }
 
-/// How each pair is joined, and whether CUDA grants access.
-fn grants(pairs: &Pairs<'_>, names: &[&str], style: Style) -> String {
+/// Connection of each pair, and whether CUDA allows access.
+fn access(pairs: &Pairs<'_>, names: &[&str], style: Style) -> String {
     let cell = |from: &str, to: &str| {
         if from == to {
             return "X".to_owned();
@@ -131,7 +131,7 @@ fn grants(pairs: &Pairs<'_>, names: &[&str], style: Style) -> String {
     };
     table(
         names,
-        "how they are joined, and whether CUDA lets one reach the other",
+        "connection, and whether CUDA allows access",
         cell,
         style,
     )
@@ -152,7 +152,7 @@ fn matrix(
         return String::new();
     };
     let largest_of = largest(report, name);
-    // The diagonal: a GPU's copies within itself.
+    // The diagonal: copies within a GPU.
     let local = largest(report, "p2p.local.bandwidth");
     let local = |gpu: &str| {
         let probed = report.gpus.iter().find(|probed| short(probed) == gpu)?;
@@ -193,7 +193,7 @@ fn matrix(
     table(names, &title, cell, style)
 }
 
-/// Several at once.
+/// Transfers of several GPUs at once.
 fn together(report: &ProbeReport, style: Style) -> String {
     let mut text = String::new();
     let ways = [

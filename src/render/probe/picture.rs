@@ -1,11 +1,11 @@
-//! Bandwidth over size as a picture: which lines, in which words. How a chart is drawn is the business of `svg`.
+//! Bandwidth over size as a drawing: lines and texts. `svg` draws the chart.
 
 use super::chart::{Axes, Look, limit, panels};
 use super::{SIMULATED, headline, size};
 use crate::model::ProbeReport;
 use crate::render::svg::{Chart, ChartLine, Stroke, chart};
 
-/// The picture of a report as an SVG document.
+/// Draws a report as an SVG document.
 pub fn svg(report: &ProbeReport) -> String {
     let panels = panels(report);
     let axes = Axes::of(report, &panels);

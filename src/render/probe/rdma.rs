@@ -1,4 +1,4 @@
-//! What cards moved: how each end was reached, latencies and bandwidths by size, and GPUs against cards.
+//! Results of RDMA transfers: ends, latency and bandwidth by size, and GPUs against NICs.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::model::{BackendOutcome, ProbeReport, ProbeResult, ProbeVerdict, Probe
 use crate::render::Style;
 use crate::render::text::{Tone, printable, wrap};
 
-/// The columns of latencies: the results' name, and their heading.
+/// The columns of latencies: name of the results, and heading.
 const LATENCIES: [(&str, &str); 3] = [
     ("rdma.write.latency", "write"),
     ("rdma.read.latency", "read"),
@@ -23,7 +23,7 @@ const BANDWIDTHS: [(&str, &str); 5] = [
     ("rdma.write.both.bandwidth", "both ways"),
     ("rdma.staged.bandwidth", "staged"),
 ];
-/// The rows of a matrix that are fewer are told one by one.
+/// A matrix with fewer rows is shown as a list.
 const MATRIX: usize = 2;
 
 pub fn figures(report: &ProbeReport, style: Style) -> String {
@@ -71,13 +71,13 @@ fn chapter(report: &ProbeReport, subject: &str, results: &[&ProbeResult], style:
             if remote == local.subject {
                 "both ends"
             } else {
-                "near"
+                "local"
             },
         ));
         reach(local).iter().for_each(|line| add(line));
     }
     if let Some(remote) = ends(true, remote).filter(|remote| remote.subject != local) {
-        add(&place(remote, "far"));
+        add(&place(remote, "remote"));
         reach(remote).iter().for_each(|line| add(line));
     }
     add(&verified(results));
@@ -105,32 +105,29 @@ fn place(end: &ProbedEnd, which: &str) -> String {
     }
     let gpu = end.gpu.as_deref().unwrap_or("a GPU");
     parts.push(match end.memory.as_str() {
-        "host" => "memory of the host".to_owned(),
-        "huge" => "memory of the host, huge pages".to_owned(),
-        "pinned" => format!("memory of the host, pinned by {gpu}"),
+        "host" => "host memory".to_owned(),
+        "huge" => "host memory, huge pages".to_owned(),
+        "pinned" => format!("host memory, pinned by {gpu}"),
         "sim" => "memory of a SIMULATED GPU".to_owned(),
         _ => format!("memory of {gpu}"),
     });
     parts.join(", ")
 }
 
-/// How a card reaches a GPU's memory.
+/// How a NIC reaches GPU memory.
 fn reach(end: &ProbedEnd) -> Vec<String> {
     let mut lines = Vec::new();
-    let way = match (&end.class, end.path) {
-        (Some(class), Some(path)) => format!(
-            "; they meet at {class}, where {:.1} GB/s go through",
-            path as f64 / 1e9
-        ),
-        (Some(class), None) => format!("; they meet at {class}"),
-        (None, Some(path)) => format!("; {:.1} GB/s go through between them", path as f64 / 1e9),
+    let path = match (&end.class, end.path) {
+        (Some(class), Some(path)) => format!("; path {class} with {:.1} GB/s", path as f64 / 1e9),
+        (Some(class), None) => format!("; path {class}"),
+        (None, Some(path)) => format!("; path with {:.1} GB/s", path as f64 / 1e9),
         (None, None) => String::new(),
     };
     match end.memory_path.as_deref() {
         Some("staged") => lines.push(format!(
-            "NO GPUDirect RDMA: staged through pinned memory{way}"
+            "NO GPUDirect RDMA: staged through pinned memory{path}"
         )),
-        Some(memory_path) => lines.push(format!("GPUDirect RDMA by {memory_path}{way}")),
+        Some(memory_path) => lines.push(format!("GPUDirect RDMA with {memory_path}{path}")),
         None => {}
     }
     let refused = end
@@ -169,13 +166,13 @@ fn there<'c>(
     columns.iter().filter(measured).collect()
 }
 
-fn told(value: Option<f64>) -> String {
-    let of = |value: f64| match value {
-        // Of a few bytes at a time.
+fn figure_or_dash(value: Option<f64>) -> String {
+    let format = |value: f64| match value {
+        // For small messages.
         value if value > 0.0 && value < 0.01 => format!("{value:.5}"),
         value => figure(value),
     };
-    value.map_or_else(|| "-".to_owned(), of)
+    value.map_or_else(|| "-".to_owned(), format)
 }
 
 fn latencies(results: &[&ProbeResult], style: Style) -> String {
@@ -198,20 +195,15 @@ fn latencies(results: &[&ProbeResult], style: Style) -> String {
             for (name, _) in &columns {
                 let found = at(results, name, bytes);
                 row.extend([
-                    told(found.and_then(|result| result.median)),
-                    told(found.and_then(|result| result.p99)),
-                    told(found.and_then(|result| result.p999)),
+                    figure_or_dash(found.and_then(|result| result.median)),
+                    figure_or_dash(found.and_then(|result| result.p99)),
+                    figure_or_dash(found.and_then(|result| result.p999)),
                 ]);
             }
             row
         })
         .collect();
-    grid(
-        "latency, us: median, and what one in a hundred and in a thousand exceeds",
-        &head,
-        &rows,
-        style,
-    )
+    grid("latency, us: median, p99 and p99.9", &head, &rows, style)
 }
 
 fn bandwidths(results: &[&ProbeResult], style: Style) -> String {
@@ -224,9 +216,9 @@ fn bandwidths(results: &[&ProbeResult], style: Style) -> String {
     let rows: Vec<Vec<String>> = sizes(results, &BANDWIDTHS)
         .into_iter()
         .map(|bytes| {
-            let cells = columns
-                .iter()
-                .map(|(name, _)| told(at(results, name, bytes).and_then(|result| result.median)));
+            let cells = columns.iter().map(|(name, _)| {
+                figure_or_dash(at(results, name, bytes).and_then(|result| result.median))
+            });
             std::iter::once(size(bytes)).chain(cells).collect()
         })
         .collect();
@@ -236,15 +228,15 @@ fn bandwidths(results: &[&ProbeResult], style: Style) -> String {
         .find(|result| result.name == "rdma.write.rate");
     if let Some((rate, bytes)) = rate.and_then(|rate| Some((rate.median?, rate.bytes?))) {
         let line = format!(
-            "{} million writes of {bytes} bytes a second",
-            told(Some(rate))
+            "{} million writes of {bytes} bytes per second",
+            figure_or_dash(Some(rate))
         );
         text.push_str(&line_of(&line, style));
     }
     text
 }
 
-/// Writes of the largest message, GPUs against cards.
+/// Writes of the largest message, GPUs against NICs.
 fn matrix(report: &ProbeReport, style: Style) -> String {
     let names = ["rdma.write.bandwidth", "rdma.staged.bandwidth"];
     let of = |result: &&ProbeResult| {
@@ -255,29 +247,29 @@ fn matrix(report: &ProbeReport, style: Style) -> String {
         .iter()
         .filter(of)
         .filter_map(|result| {
-            let (gpu, card) = result.subject.split_once(' ')?;
-            Some((gpu, card, result))
+            let (gpu, nic) = result.subject.split_once(' ')?;
+            Some((gpu, nic, result))
         })
         .collect();
     let gpus = distinct(cells.iter().map(|(gpu, ..)| *gpu));
-    let cards = distinct(cells.iter().map(|(_, card, _)| *card));
-    if gpus.len() * cards.len() < MATRIX || cards.len() < MATRIX {
+    let nics = distinct(cells.iter().map(|(_, nic, _)| *nic));
+    if gpus.len() * nics.len() < MATRIX || nics.len() < MATRIX {
         return String::new();
     }
     let head: Vec<String> = std::iter::once("")
-        .chain(cards.iter().copied())
+        .chain(nics.iter().copied())
         .map(printable)
         .collect();
     let row = |gpu: &&str| {
-        let cell = |card: &&str| {
-            let found = cells.iter().filter(|(of, at, _)| (of, at) == (gpu, card));
+        let cell = |nic: &&str| {
+            let found = cells.iter().filter(|(of, at, _)| (of, at) == (gpu, nic));
             let best = found
                 .map(|(.., result)| *result)
                 .max_by_key(|result| result.bytes);
             let Some(result) = best else {
                 return "-".to_owned();
             };
-            let subject = format!("{gpu} {card}");
+            let subject = format!("{gpu} {nic}");
             let class = report
                 .ends
                 .iter()
@@ -286,16 +278,16 @@ fn matrix(report: &ProbeReport, style: Style) -> String {
             let class = class.map_or_else(String::new, |class| format!(" {class}"));
             match result.verdict {
                 ProbeVerdict::Wrong => format!("WRONG{class}"),
-                _ => format!("{}{class}", told(result.median)),
+                _ => format!("{}{class}", figure_or_dash(result.median)),
             }
         };
         std::iter::once(printable(gpu))
-            .chain(cards.iter().map(cell))
+            .chain(nics.iter().map(cell))
             .collect()
     };
     let rows: Vec<Vec<String>> = gpus.iter().map(row).collect();
     grid(
-        "GB/s, writes of the largest message, and how they meet",
+        "GB/s, writes of the largest message, and path class",
         &head,
         &rows,
         style,

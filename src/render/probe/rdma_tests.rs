@@ -1,4 +1,4 @@
-//! What a person sees of what cards moved.
+//! Output for RDMA reports.
 
 use super::sample::{bare, report};
 use super::{curve, svg, table};
@@ -46,8 +46,8 @@ fn figure(subject: &str, name: &str, bytes: u64, unit: &str, median: f64) -> Pro
     }
 }
 
-/// One GPU and two cards.
-pub fn cards() -> ProbeReport {
+/// One GPU and two NICs.
+pub fn two_nics() -> ProbeReport {
     let (local, remote) = ("GPU0 mlx5_0:1", "GPU0 mlx5_1:1");
     ProbeReport {
         probe: "rdma".to_owned(),
@@ -78,17 +78,17 @@ pub fn cards() -> ProbeReport {
 }
 
 #[test]
-fn each_connection_has_its_figures_and_gpus_meet_cards_in_a_matrix() {
+fn shows_connections_and_matrix() {
     let wanted = "\
 gdr probe rdma: node1, Linux, 6.8
 
 GPU0 mlx5_0:1
   both ends: mlx5_0:1, Ethernet, GID 3 (RoCE v2), MTU 4096, 50.0 GB/s, memory of GPU0 (0000:03:00.0)
-  GPUDirect RDMA by peermem; they meet at PIX, where 63.0 GB/s go through
+  GPUDirect RDMA with peermem; path PIX with 63.0 GB/s
   not by dmabuf: the kernel is too old
-  verified 3.0 MiB in 1 checks: every byte is right
+  verified 3.0 MiB in 1 checks: all bytes are correct
 
-  latency, us: median, and what one in a hundred and in a thousand exceeds
+  latency, us: median, p99 and p99.9
   size  read  read p99  read p99.9
   8 B   1.86      2.50           -
 
@@ -96,11 +96,11 @@ GPU0 mlx5_0:1
   size     write
   8 B    0.00420
   1 MiB     48.3
-  61.2 million writes of 8 bytes a second
+  61.2 million writes of 8 bytes per second
 
 GPU0 mlx5_1:1
   both ends: mlx5_0:1, Ethernet, GID 3 (RoCE v2), MTU 4096, 50.0 GB/s, memory of GPU0 (0000:03:00.0)
-  GPUDirect RDMA by peermem; they meet at SYS, where 63.0 GB/s go through
+  GPUDirect RDMA with peermem; path SYS with 63.0 GB/s
   not by dmabuf: the kernel is too old
   nothing was verified
   slow        rdma.write.bandwidth, 1 MiB: 9.66 GB/s, less than 70 % of the 50.0 GB/s that the link
@@ -110,21 +110,21 @@ GPU0 mlx5_1:1
   size   write
   1 MiB   9.66
 
-  GB/s, writes of the largest message, and how they meet
+  GB/s, writes of the largest message, and path class
         mlx5_0:1  mlx5_1:1
   GPU0  48.3 PIX  9.66 SYS
 
-all well: 5 ok, 1 slow, 0 wrong, 0 impossible; up to 48.3 GB/s written by the card
+all well: 5 ok, 1 slow, 0 wrong, 0 impossible; up to 48.3 GB/s written by the NIC
 ";
-    assert_eq!(table(&cards(), PLAIN), wanted);
+    assert_eq!(table(&two_nics(), PLAIN), wanted);
 }
 
 #[test]
-fn each_connection_has_a_panel_where_it_has_figures() {
-    let page = curve(&cards(), PLAIN);
+fn connections_with_figures_have_panels() {
+    let page = curve(&two_nics(), PLAIN);
     assert!(
         page.contains("GPU0 mlx5_0:1\n") && page.contains("what the link carries, 50.0 GB/s"),
         "{page}"
     );
-    assert!(svg(&cards()).contains("GPU0 mlx5_1:1"));
+    assert!(svg(&two_nics()).contains("GPU0 mlx5_1:1"));
 }

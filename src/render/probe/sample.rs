@@ -1,4 +1,4 @@
-//! A report written by hand, for the tests of every format.
+//! A handwritten report for the tests of all formats.
 
 use crate::model::{
     BackendChoice, BackendOutcome, Host, ProbeReport, ProbeResult, ProbeVerdict, ProbedGpu,
@@ -45,7 +45,7 @@ fn latency(name: &str, bytes: u64, median: f64) -> ProbeResult {
     }
 }
 
-/// A machine as in the table of copy-performance: one H200.
+/// One H200, with figures in the style of gdrcopy's copy-performance.
 pub fn report() -> ProbeReport {
     let mut results = vec![ProbeResult {
         verified: 64 << 20,

@@ -1,4 +1,4 @@
-//! The report for people: what is wrong first, then what was verified, then the figures.
+//! The report for people: failures, verified data, figures.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,11 +12,11 @@ use crate::model::{
 use crate::render::Style;
 use crate::render::text::{Tone, printable, wrap};
 
-/// The report for people.
+/// Formats a report as a table.
 pub fn table(report: &ProbeReport, style: Style) -> String {
     let mut page = opening(report, style);
     let known: BTreeSet<&str> = report.gpus.iter().map(|gpu| gpu.subject.as_str()).collect();
-    // What is neither a GPU's nor a pair's is trouble.
+    // Results that belong neither to a GPU nor to a pair are failures.
     let is_at_home = |result: &ProbeResult| match report.probe.as_str() {
         "p2p" if matches!(result.verdict, ProbeVerdict::Ok) => true,
         "rdma" => result.subject != "machine",
@@ -42,7 +42,7 @@ pub fn table(report: &ProbeReport, style: Style) -> String {
                 .get(gpu.subject.as_str())
                 .map_or(&[][..], Vec::as_slice);
             let pairs = reached.get(gpu.subject.as_str()).into_iter().flatten();
-            // What a GPU reaches is verified there.
+            // Verified accesses of a GPU.
             let there = pairs
                 .filter_map(|pair| results.get(pair))
                 .flatten()
@@ -96,7 +96,7 @@ fn chapter<'r>(
     text
 }
 
-/// How its memory was reached.
+/// How its memory was mapped.
 fn how(gpu: &ProbedGpu) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(backend) = &gpu.backend {
@@ -122,7 +122,7 @@ fn how(gpu: &ProbedGpu) -> Vec<String> {
     for choice in
         usable.filter(|choice| choice.outcome == BackendOutcome::Usable && gpu.backend.is_none())
     {
-        lines.push(format!("{} would do: {}", choice.backend, choice.why));
+        lines.push(format!("{} also works: {}", choice.backend, choice.why));
     }
     let link = gpu
         .link
@@ -202,7 +202,7 @@ fn crossovers(results: &[&ProbeResult], style: Style) -> String {
     text
 }
 
-/// What calls and a round trip cost.
+/// Cost of calls and of a round trip.
 fn costs(results: &[&ProbeResult], style: Style) -> String {
     let rows: Vec<&ProbeResult> = results
         .iter()
@@ -233,7 +233,7 @@ fn costs(results: &[&ProbeResult], style: Style) -> String {
     grid("latency of calls, us", &head, &rows, style)
 }
 
-/// The last line: how it ended.
+/// The last line: the verdict.
 fn verdict(report: &ProbeReport, style: Style) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for result in &report.results {
@@ -246,7 +246,7 @@ fn verdict(report: &ProbeReport, style: Style) -> String {
     });
     let told = |result: &ProbeResult| result.verdict == ProbeVerdict::NotMeasured;
     if !report.results.is_empty() && report.results.iter().all(told) {
-        // A note says why.
+        // A note gives the reason.
         return String::new();
     }
     let (tone, word) = match (failed, report.complete) {
@@ -282,7 +282,7 @@ fn verdict(report: &ProbeReport, style: Style) -> String {
     )
 }
 
-/// The figures that a person looks for first: their names, and where the bytes went.
+/// The most important figures: names, and direction of the transfer.
 fn bests(probe: &str) -> Vec<(String, &'static str)> {
     let named = |names: [(&str, &'static str); 2]| {
         names.map(|(name, words)| (name.to_owned(), words)).to_vec()
@@ -293,8 +293,8 @@ fn bests(probe: &str) -> Vec<(String, &'static str)> {
             ("host.pinned.d2h.bandwidth", "from the GPU"),
         ]),
         "rdma" => vec![
-            ("rdma.write.bandwidth".to_owned(), "written by the card"),
-            ("rdma.read.bandwidth".to_owned(), "read by it"),
+            ("rdma.write.bandwidth".to_owned(), "written by the NIC"),
+            ("rdma.read.bandwidth".to_owned(), "read by the NIC"),
         ],
         "p2p" => vec![("p2p.copy.write.bandwidth".to_owned(), "from GPU to GPU")],
         _ => DIRECTIONS

@@ -1,10 +1,10 @@
-//! Every format of one report that was written by hand, against what a person wrote it should look like.
+//! All formats of one handwritten report, compared with handwritten output.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::rdma_tests::cards;
+use super::rdma_tests::two_nics;
 use super::sample::{SUBJECT, bare, report};
 use super::{curve, svg, table};
 use crate::model::{ProbeReport, ProbeResult, ProbeVerdict, ProbedGpu, ProbedPair};
@@ -16,7 +16,7 @@ const PLAIN: Style = Style {
 };
 
 #[test]
-fn the_table_is_this_one() {
+fn table_of_copy_probe() {
     let wanted = "\
 gdr probe copy: node1, Linux, 6.8
 
@@ -24,7 +24,7 @@ GPU0 (0000:3b:00.0): NVIDIA H200
   mapped by rm, write-combined; copy kernels: avx512 to the GPU, avx512 from it
   not by gdrdrv: /dev/gdrdrv is not there
   its PCI Express link carries 63.0 GB/s; it is on NUMA node 0
-  verified 128.3 MiB in 15 checks: every byte is right
+  verified 128.3 MiB in 15 checks: all bytes are correct
 
   medians, to the GPU, CPUs of NUMA node 0
   size    mapped us   GB/s  pinned us  pageable us
@@ -50,7 +50,7 @@ all well: 16 ok, 0 slow, 0 wrong, 0 impossible
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_address_and_ends_the_page() {
+fn table_shows_failures() {
     let mut report = report();
     let slow = |bytes| ProbeResult {
         verdict: ProbeVerdict::Slow,
@@ -93,7 +93,7 @@ fn what_is_wrong_is_said_with_its_address_and_ends_the_page() {
 }
 
 #[test]
-fn every_format_says_that_it_is_simulated() {
+fn all_formats_show_simulation() {
     let report = ProbeReport {
         simulated: true,
         ..report()
@@ -106,7 +106,7 @@ fn every_format_says_that_it_is_simulated() {
 }
 
 #[test]
-fn the_curve_has_its_marks_where_the_figures_are() {
+fn curve_positions() {
     let page = curve(&report(), PLAIN);
     let rows: Vec<&str> = page.lines().collect();
     let title = |words: &str| {
@@ -136,7 +136,7 @@ fn the_curve_has_its_marks_where_the_figures_are() {
 }
 
 #[test]
-fn narrow_and_empty_reports_draw_too() {
+fn draws_narrow_and_empty_reports() {
     let narrow = Style {
         color: true,
         width: 40,
@@ -153,7 +153,7 @@ fn narrow_and_empty_reports_draw_too() {
 }
 
 #[test]
-fn the_picture_is_well_formed_whatever_the_names() {
+fn svg_is_well_formed() {
     let mut report = report();
     report.host.name = Some("</title><script>\"&'\u{0}\u{202e}".to_owned());
     report.notes.push("<&>".to_owned());
@@ -208,7 +208,7 @@ fn the_picture_is_well_formed_whatever_the_names() {
     }
 }
 
-/// Two H200 with 18 NVLinks, of which the second reaches nothing.
+/// Two H200 with 18 NVLinks; the second cannot access the first.
 fn two_gpus() -> ProbeReport {
     let copy = report();
     let gpu = |subject: &str| ProbedGpu {
@@ -287,19 +287,19 @@ fn two_gpus() -> ProbeReport {
 }
 
 #[test]
-fn the_matrices_have_those_that_reach_at_the_left() {
+fn matrices_have_accessing_gpus_in_rows() {
     let wanted = "\
 gdr probe p2p: node1, Linux, 6.8
 
 IMPOSSIBLE  GPU1 -> GPU0, p2p.access: CUDA does not let it
 
 GPU0 (0000:03:00.0): NVIDIA H200
-  verified 3.0 MiB in 1 checks: every byte is right
+  verified 3.0 MiB in 1 checks: all bytes are correct
 
 GPU1 (0000:05:00.0): NVIDIA H200
   nothing was verified
 
-  how they are joined, and whether CUDA lets one reach the other
+  connection, and whether CUDA allows access
            GPU0      GPU1
   GPU0        X  NV18 yes
   GPU1  NV18 no         X
@@ -327,7 +327,7 @@ failed: 7 ok, 0 slow, 0 wrong, 1 impossible; up to 396.8 GB/s from GPU to GPU
 }
 
 #[test]
-fn a_pair_has_a_panel_where_it_has_figures() {
+fn pairs_with_figures_have_panels() {
     let report = two_gpus();
     let page = curve(&report, PLAIN);
     assert!(
@@ -338,7 +338,7 @@ fn a_pair_has_a_panel_where_it_has_figures() {
     assert!(svg(&report).contains("GPU1 -&gt; GPU0"));
 }
 
-/// What a host probe of one GPU found: two sizes, and the pipeline.
+/// A host probe of one GPU: two sizes, and the pipeline.
 fn host() -> ProbeReport {
     let copy = report();
     let figure = |name: &str, bytes, unit: &str, median| ProbeResult {
@@ -383,7 +383,7 @@ fn host() -> ProbeReport {
 }
 
 #[test]
-fn the_sorts_of_host_memory_stand_side_by_side() {
+fn kinds_of_host_memory_are_columns() {
     let wanted = "
   latency to the GPU, us
   size    pageable  pinned
@@ -412,7 +412,7 @@ fn the_sorts_of_host_memory_stand_side_by_side() {
     assert!(curve(&host(), PLAIN).contains("● pinned memory"));
 }
 
-/// Replaces a string wherever it stands, so that what names each other still does.
+/// Replaces a string everywhere, so that references stay valid.
 fn replaced(value: &mut Value, old: &str, new: &str) {
     match value {
         Value::String(text) if text == old => *text = new.to_owned(),
@@ -435,11 +435,11 @@ fn strings(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// What another machine says of itself, and what a library calls a device, may be anything.
+/// Names from another machine or a library may contain anything.
 #[test]
-fn whatever_the_strings_no_line_is_forged_and_nothing_is_hidden() {
+fn hostile_strings_cannot_forge_lines() {
     let mut drawn = 0;
-    for report in [report(), two_gpus(), host(), cards()] {
+    for report in [report(), two_gpus(), host(), two_nics()] {
         let whole = serde_json::to_value(&report).expect("JSON");
         let mut found = BTreeSet::new();
         strings(&whole, &mut found);

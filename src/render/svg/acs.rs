@@ -1,4 +1,4 @@
-//! The ports whose access control services stand between a GPU and its NIC.
+//! Ports whose ACS bits affect the traffic between a GPU and its NIC.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,30 +7,30 @@ use crate::topo::{Role, Topology, redirects};
 
 use super::nets::picks;
 
-/// What was found on the legs of all pairs.
+/// Results for the paths of all pairs.
 #[derive(Default)]
 pub struct Acs {
-    /// The ports that redirect or block.
+    /// Ports that redirect or block traffic.
     pub ports: BTreeMap<Bdf, Found>,
-    /// Ports whose bits could not be read.
+    /// Ports whose bits are unknown.
     pub unknown: BTreeSet<Bdf>,
 }
 
-/// What one port does.
+/// Effect of one port.
 #[derive(Default)]
 pub struct Found {
-    /// Its bits that redirect or block.
+    /// The bits that redirect or block.
     pub bits: Vec<&'static str>,
-    /// It is in the way of a pair that meets below the root complex, and so costs it its short way.
+    /// The port affects a pair that meets below the root complex: it loses its direct path.
     pub below_a_switch: bool,
 }
 
-/// Judges the ways of all pairs.
+/// Checks the paths of all pairs.
 pub fn find(topology: &Topology<'_>) -> Acs {
     let forest = &topology.forest;
     let mut acs = Acs::default();
     for (gpu, nic, verdict) in picks(topology) {
-        // A good pair of two host bridges goes over NVLink-C2C, not through these ports.
+        // A good pair of two host bridges uses NVLink-C2C, not these ports.
         let class = topology.class(gpu, nic);
         if verdict == Verdict::Good && class.is_some_and(|class| class >= PciClass::Phb) {
             continue;
@@ -40,7 +40,7 @@ pub fn find(topology: &Topology<'_>) -> Acs {
         };
         let below_a_switch = matches!(path.meeting, Meeting::Bridge(_));
         for redirect in redirects(forest, &path) {
-            // What goes up to the root complex anyhow passes the switch's ports whatever their bits are.
+            // Traffic that goes to the root complex anyway passes the switch ports whatever their bits are.
             let role = forest.device(redirect.port).map(|port| forest.role(port));
             if !below_a_switch && role == Some(Role::DownstreamPort) {
                 continue;

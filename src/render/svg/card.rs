@@ -1,4 +1,4 @@
-//! The text and size of a device's card: one section for each of its functions that is a row.
+//! Text and size of the card (box) of a device, with one section per function that has a row.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use super::scene::{Ink, Look};
 use super::text::Type;
 use super::tree::short;
 
-/// Room left of the text, with the coloured edge.
+/// Space left of the text, including the coloured edge.
 pub const LEFT: i32 = 16;
 const RIGHT: i32 = 10;
 const TOP: i32 = 7;
 const MIN_TEXT: i32 = 110;
 const MAX_TEXT: i32 = 190;
-/// Distance of the wires that leave a card of several sections on its right.
+/// Distance between the wires that leave a card with several sections on its right.
 pub const PIN: i32 = 9;
 
 pub struct Card {
@@ -37,14 +37,14 @@ pub fn line_height(style: Type) -> i32 {
     style.size + 5
 }
 
-/// Makes cards of rows.
+/// Creates cards from rows.
 pub struct Cards<'a> {
     pub facts: &'a Facts,
     pub topology: &'a Topology<'a>,
     pub names: &'a dyn Fn(&Ids) -> String,
-    /// How many nets each row is in.
+    /// Number of nets of each row.
     degrees: BTreeMap<usize, usize>,
-    /// All cards are as wide as the widest, wires aside.
+    /// Common text width of all cards.
     text: i32,
 }
 
@@ -90,18 +90,18 @@ impl<'a> Cards<'a> {
         }
     }
 
-    /// The width of that card.
+    /// Width of that card.
     pub fn width(&self, rows: &[usize]) -> i32 {
         let pins = match rows.len() {
             0 | 1 => 0,
             _ => rows.iter().filter_map(|at| self.degrees.get(at)).sum(),
         };
-        // A card of several functions has its wires on its right.
+        // A card with several functions has its wires on the right.
         let margin = i32::try_from(pins).unwrap_or(0) * PIN;
         LEFT + self.text + RIGHT + margin
     }
 
-    /// How many wires a row has.
+    /// Number of wires of a row.
     pub fn wires(&self, row: usize) -> usize {
         self.degrees.get(&row).copied().unwrap_or(0)
     }
@@ -126,14 +126,14 @@ impl<'a> Cards<'a> {
         let place = match row.bdf {
             Some(bdf) => bdf.to_string(),
             None if row.software => "no PCI function".to_owned(),
-            None => "PCI function not known".to_owned(),
+            None => "unknown PCI function".to_owned(),
         };
         lines.push((place, small, Ink::Grey));
         if row.software {
-            lines.push(("software, not a card".to_owned(), small, Ink::Grey));
+            lines.push(("software device".to_owned(), small, Ink::Grey));
         }
         if row.active == Some(false) {
-            lines.push(("no port is up".to_owned(), small, Ink::Bad));
+            lines.push(("no active port".to_owned(), small, Ink::Bad));
         }
         if row.coherent {
             let text = match row.memory_node {
@@ -157,7 +157,7 @@ impl<'a> Cards<'a> {
         }
     }
 
-    /// A GPU's label is its model; a NIC's or controller's is its name in the system.
+    /// The model for a GPU, the system name for a NIC or controller.
     fn model(&self, row: &Row) -> String {
         if row.kind == Kind::Gpu && !row.label.is_empty() {
             return row.label.trim_start_matches("NVIDIA ").to_owned();
@@ -170,7 +170,7 @@ impl<'a> Cards<'a> {
     }
 }
 
-/// The baseline of the first line of a section that begins at y.
+/// Baseline of the first line of a section that starts at y.
 pub fn first_baseline(y: i32, style: Type) -> i32 {
     y + TOP + style.size
 }

@@ -1,4 +1,4 @@
-//! Charts with lines, two side by side, in the topology's paper, inks and fonts.
+//! Line charts, two side by side, with the colours and fonts of the topology drawing.
 
 use std::fmt::Write as _;
 
@@ -6,11 +6,11 @@ use super::escape::escape;
 use super::text::{FONTS, Type};
 
 const MARGIN: f64 = 28.0;
-/// The plane within the axes.
+/// Size of the plot area.
 const PLANE: (f64, f64) = (430.0, 270.0);
-/// Room for the ticks' labels left of it.
+/// Space for tick labels on the left.
 const LEFT: f64 = 78.0;
-/// Title above it; ticks and legend below it.
+/// Space for the title above, and for ticks and legend below.
 const ABOVE: f64 = 40.0;
 const TICKS: f64 = 26.0;
 const LEGEND: f64 = 19.0;
@@ -18,13 +18,13 @@ const LEGEND: f64 = 19.0;
 const INK: &str = "#1f2328";
 const GREY: &str = "#656d76";
 
-/// One plane with its lines, in shares of its width from the left and of its height from the top.
+/// One plot. Coordinates are fractions of the width from the left and of the height from the top.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
     pub title: String,
-    /// The lines, the most important last.
+    /// The lines, most important last.
     pub lines: Vec<ChartLine>,
-    /// A place on the x axis worth a word.
+    /// A marked position on the x axis, with its label.
     pub mark: Option<(f64, String)>,
 }
 
@@ -36,15 +36,15 @@ pub struct ChartLine {
     pub points: Vec<(f64, f64)>,
 }
 
-/// How a line looks.
+/// Style of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stroke {
-    /// What the chart is about.
+    /// Subject of the chart.
     First,
     Second,
-    /// What it is compared with.
+    /// First comparison.
     Third,
-    /// And the other one.
+    /// Second comparison.
     Fourth,
     Limit,
 }
@@ -61,7 +61,7 @@ impl Stroke {
     }
 }
 
-/// The document: a headline, remarks below it, and the charts in pairs. Ticks are shares and labels.
+/// Draws a document: a headline, remarks, and the charts in pairs. Ticks are positions and labels.
 pub fn chart(
     headline: &str,
     remarks: &[String],
@@ -172,7 +172,7 @@ fn plane(
             r#"<path d="M{at:.1} {y}V{}" stroke="{GREY}" stroke-dasharray="2 3" fill="none"/>"#,
             y + h
         );
-        // Towards the side that has room.
+        // Place the label on the side with more space.
         let (at, anchor) = if *share > 0.5 {
             (at - 5.0, "end")
         } else {

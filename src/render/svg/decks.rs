@@ -1,48 +1,48 @@
-//! Which host bridges stand side by side: machines wider than a page are wrapped, each NUMA node by itself.
+//! Breaks host bridges into lines (decks): wide machines wrap, each NUMA node on its own.
 
 use super::measure::{GAP, Measure};
 use super::tree::{Branch, Group, Root};
 
-/// Width of what stands side by side, where it can be helped.
+/// Preferred maximum width of a line.
 const PAGE: i32 = 1900;
-/// Inside a NUMA node's box.
+/// Padding inside the box of a NUMA node.
 pub const INSET: i32 = 18;
 
-/// A host bridge, or part of one.
+/// A host bridge, or a part of one.
 #[derive(Clone, Copy)]
 pub struct Piece<'a> {
     pub root: &'a Root,
     pub branches: &'a [Branch],
-    /// Another part of it stands further up.
+    /// An earlier part of it is further up.
     pub continued: bool,
     pub w: i32,
 }
 
-/// One line of the picture: pieces of one or more groups.
+/// One line of the drawing: parts of one or more groups.
 pub struct Deck<'a> {
     pub lots: Vec<Lot<'a>>,
 }
 
-/// The pieces of one group in one deck.
+/// The parts of one group in one deck.
 pub struct Lot<'a> {
     pub group: usize,
     pub pieces: Vec<Piece<'a>>,
 }
 
 impl Lot<'_> {
-    /// The width of its pieces.
+    /// Width of the parts.
     pub fn inner(&self) -> i32 {
         sum(&self.pieces)
     }
 
-    /// The width of its box.
+    /// Width of the box.
     pub fn outer(&self, title: i32) -> i32 {
         self.inner().max(title) + 2 * INSET
     }
 }
 
 impl Deck<'_> {
-    /// The width of the boxes, with the room between them.
+    /// Width of the boxes, including the space between them.
     pub fn width(&self, titles: &[i32]) -> i32 {
         let boxes: i32 = self
             .lots
@@ -53,7 +53,7 @@ impl Deck<'_> {
     }
 }
 
-/// Wraps the groups. Groups of one line stand side by side as long as there is room.
+/// Wraps the groups; groups share a line if they fit.
 pub fn decks<'a>(measure: &Measure<'_>, groups: &'a [Group], titles: &[i32]) -> Vec<Deck<'a>> {
     let mut decks: Vec<Deck<'a>> = Vec::new();
     let mut open = false;
@@ -78,7 +78,7 @@ pub fn decks<'a>(measure: &Measure<'_>, groups: &'a [Group], titles: &[i32]) -> 
     decks
 }
 
-/// The host bridges of a group, those that are wider than the page in parts.
+/// The host bridges of a group; those wider than the page are split.
 fn pieces<'a>(measure: &Measure<'_>, group: &'a Group) -> Vec<Piece<'a>> {
     let mut pieces = Vec::new();
     for root in &group.roots {
@@ -105,7 +105,7 @@ fn pieces<'a>(measure: &Measure<'_>, group: &'a Group) -> Vec<Piece<'a>> {
     pieces
 }
 
-/// As few lines as will do, and those as even as they can be.
+/// The fewest lines possible, as even as possible.
 fn balanced<'a>(pieces: &[Piece<'a>]) -> Vec<Vec<Piece<'a>>> {
     let lines = wrap(pieces, PAGE);
     let widest = pieces.iter().map(|piece| piece.w).max().unwrap_or(PAGE);

@@ -1,4 +1,4 @@
-//! Shapes → SVG. No scripts, no style sheet, nothing from outside: the picture also opens in a viewer that knows little.
+//! Shapes to SVG, without scripts, style sheets or external resources, so that simple viewers can open it.
 
 use std::fmt::Write;
 
@@ -95,7 +95,7 @@ fn wire(out: &mut String, wire: &Wire) {
     );
 }
 
-/// A path through the points whose corners are arcs, smaller where a leg is short.
+/// A path through the points with rounded corners; short segments have smaller arcs.
 fn rounded(points: &[(i32, i32)], radius: i32) -> String {
     let mut path = String::new();
     let towards = |from: (i32, i32), to: (i32, i32), by: i32| {

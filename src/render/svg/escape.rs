@@ -1,16 +1,16 @@
-//! Text as XML may hold it.
+//! Escaping of XML text.
 
 use crate::output::is_hidden;
 
-/// The text without characters that XML forbids, that move the writing direction or that nobody can see: each becomes
-/// U+FFFD. Names come from files anybody may have written.
+/// Replaces characters that XML forbids, that change the writing direction or that are invisible with U+FFFD. Names
+/// come from untrusted files.
 pub fn clean(text: &str) -> String {
     text.chars()
         .map(|c| if is_hidden(c) { '\u{fffd}' } else { c })
         .collect()
 }
 
-/// The text as character data or the value of an attribute.
+/// Escapes text for character data or an attribute value.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in clean(text).chars() {
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn leaves_nothing_that_xml_reads() {
+    fn escapes_markup() {
         assert_eq!(
             escape(r#"<a b="c">&'"#),
             "&lt;a b=&quot;c&quot;&gt;&amp;&#39;"

@@ -1,5 +1,5 @@
-//! Wires that join cards: down from a card to a track below its deck, along it, and up to the other card; from deck to
-//! deck by way of a gutter on the right of the page. Wires may cross, but no two run on top of each other.
+//! Routes the wires between cards: down from a card to a track below its deck, along the track, and up to the other
+//! card; between decks through a gutter on the right. Wires may cross but do not overlap.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use super::text::Type;
 const TRACK: i32 = 24;
 const COLUMN: i32 = 14;
 const PILL: i32 = 18;
-/// Of the vertical piece, what the corner takes.
+/// Length of a vertical segment used by the rounded corner.
 const CORNER: i32 = 18;
 const PILL_TYPE: Type = Type::bold(11);
 
-/// Where a wire leaves a card.
+/// The point where a wire leaves a card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pin {
     pub x: i32,
@@ -26,7 +26,7 @@ struct Part {
     net: usize,
     deck: usize,
     pins: Vec<Pin>,
-    /// It goes on in another deck.
+    /// The net continues in another deck.
     leaves: bool,
     track: i32,
     y: i32,
@@ -35,17 +35,17 @@ struct Part {
 /// Routes the nets, deck by deck.
 pub struct Lanes<'a> {
     nets: &'a [Net],
-    /// In which decks each net has rows.
+    /// The decks in which each net has rows.
     decks: Vec<Vec<usize>>,
-    /// The deck of each net's first row, where its text stands.
+    /// Deck of the first row of each net, where its label is.
     homes: Vec<Option<usize>>,
-    /// Where the gutter begins.
+    /// Left edge of the gutter.
     gutter: i32,
     parts: Vec<Part>,
 }
 
 impl<'a> Lanes<'a> {
-    /// `deck_of` tells where each row is.
+    /// `deck_of` maps each row to its deck.
     pub fn new(nets: &'a [Net], deck_of: &BTreeMap<usize, usize>, gutter: i32) -> Self {
         let decks = nets.iter().map(|net| {
             let mut decks: Vec<usize> = net
@@ -69,7 +69,7 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// Lays the tracks of a deck from y on; the height they take.
+    /// Places the tracks of a deck below y and returns their height.
     pub fn deck(&mut self, deck: usize, pins: &BTreeMap<usize, Vec<Pin>>, y: i32) -> i32 {
         let mut parts: Vec<Part> = pins
             .iter()
@@ -86,7 +86,7 @@ impl<'a> Lanes<'a> {
                 }
             })
             .collect();
-        // Short wires first: a long one then goes round them. NVLink is the lowest.
+        // Short wires first, so that long ones go around them. NVLink is lowest.
         parts.sort_by_key(|part| {
             let (low, high) = self.ends(part);
             (self.nets[part.net].is_nvlink(), high - low, part.net)
@@ -116,10 +116,10 @@ impl<'a> Lanes<'a> {
         (low, if part.leaves { self.gutter } else { high })
     }
 
-    /// Draws everything; the x where the gutter ends.
+    /// Draws everything and returns the right edge of the gutter.
     pub fn finish(mut self, scene: &mut Scene) -> i32 {
         let columns = self.columns();
-        // The bars of NVLink lie below the wires of the pairs.
+        // NVLink bars are below the wires of the pairs.
         self.parts
             .sort_by_key(|part| (!self.nets[part.net].is_nvlink(), part.net, part.deck));
         for part in &self.parts {
@@ -147,7 +147,7 @@ impl<'a> Lanes<'a> {
         self.gutter + last
     }
 
-    /// The tracks of a net, the uppermost and the lowest.
+    /// The leftmost and rightmost tracks of a net.
     fn extent(&self, part: &Part) -> (i32, i32) {
         let ys = self
             .parts
@@ -159,7 +159,7 @@ impl<'a> Lanes<'a> {
         })
     }
 
-    /// Where a track ends that turns into the gutter: some pixels down, up, or none for one that ends there.
+    /// Vertical offset of the end of a track that turns into the gutter: down, up, or none if it ends there.
     fn turn(&self, part: &Part) -> i32 {
         match self.extent(part) {
             (top, _) if part.y == top => CORNER,
@@ -168,7 +168,7 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// The vertical piece of a net that leaves, drawn once, from its first deck to its last.
+    /// The vertical segment of a net between decks, drawn once, from its first to its last deck.
     fn gutter_wire(&self, scene: &mut Scene, part: &Part, exit: Option<i32>) {
         let (top, bottom) = self.extent(part);
         if let Some(x) = exit.filter(|_| part.y == top) {
@@ -179,7 +179,7 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// A column of the gutter for each net that leaves: the short ones inside.
+    /// Assigns a gutter column to each net between decks, short ones inside.
     fn columns(&self) -> BTreeMap<usize, i32> {
         let mut spans: BTreeMap<usize, (i32, i32)> = BTreeMap::new();
         for part in self.parts.iter().filter(|part| part.leaves) {
@@ -202,7 +202,7 @@ impl<'a> Lanes<'a> {
         columns
     }
 
-    /// The middle of the longest stretch of a track that no other wire crosses.
+    /// Middle of the longest part of a track that no other wire crosses.
     fn clearing(&self, part: &Part, low: i32, high: i32) -> i32 {
         let deeper = |other: &&Part| {
             other.deck == part.deck && (other.track > part.track || other.net == part.net)
@@ -229,7 +229,7 @@ impl<'a> Lanes<'a> {
     }
 }
 
-/// The track with the ways down to it.
+/// Draws a track and the segments down to it.
 fn trunk(scene: &mut Scene, net: &Net, part: &Part, exit: Option<(i32, i32)>) {
     let (Some(first), Some(last)) = (part.pins.first(), part.pins.last()) else {
         return;

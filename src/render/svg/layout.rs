@@ -1,5 +1,5 @@
-//! Trees → places on the page. From top to bottom: host bridge, switches, cards, and the tracks of the wires that join
-//! cards. Within a deck all cards hang at one height.
+//! Places the trees on the page. From top to bottom: host bridges, switches, cards, and the tracks of the wires
+//! between cards. All cards of a deck have the same y.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use super::text::Type;
 use super::tree::{Branch, Group};
 
 const GROUP_TITLE: Type = Type::bold(14);
-/// The title of a NUMA node's box, with the space after it.
+/// Height of the title of a NUMA node's box.
 const GROUP_HEAD: i32 = 40;
-/// From the lowest card to the first track.
+/// Distance from the lowest card to the first track.
 const ABOVE_TRACKS: i32 = 12;
 const BETWEEN: i32 = 22;
 
@@ -25,17 +25,17 @@ pub struct Layout<'a> {
     pub cards: &'a Cards<'a>,
     pub nets: &'a [Net],
     pub scene: Scene,
-    /// Where each row's card is and from which y down its wires leave.
+    /// Position of each row's card, and the y from which its wires leave.
     pub(super) pins: BTreeMap<usize, Leave>,
 }
 
-/// Where wires leave a row's card.
+/// Where wires leave the card of a row.
 #[derive(Clone, Copy)]
 pub(super) struct Leave {
     pub rect: Rect,
-    /// Of the title line, for a card of several sections.
+    /// The y of the title line, on a card with several sections.
     pub y: i32,
-    /// Its first wire's number on a card of several sections.
+    /// Index of its first wire, on a card with several sections.
     pub first: Option<usize>,
 }
 
@@ -50,7 +50,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Places the groups below y in a page at least this wide; the right end and the lower end of all.
+    /// Places the groups below y on a page of at least this width; returns the right and lower edges.
     pub fn groups(&mut self, groups: &[Group], left: i32, y: i32, width: i32) -> (i32, i32) {
         let title = |group: &Group| GROUP_TITLE.width(&group.title);
         let titles: Vec<i32> = groups.iter().map(title).collect();
@@ -73,7 +73,7 @@ impl<'a> Layout<'a> {
             });
         }
         let mut lanes = Lanes::new(self.nets, &deck_of, left + width + 4);
-        // Boxes lie behind everything: their frames come first, though their height is known last.
+        // Boxes are behind everything: add their frames first, although their height is known last.
         let mut boxes: BTreeMap<usize, Rect> = BTreeMap::new();
         let mut y = y;
         for (at, deck) in decks.iter().enumerate() {
@@ -114,7 +114,7 @@ impl<'a> Layout<'a> {
         (right.max(left + width), y)
     }
 
-    /// Places a deck; the lower end of its cards.
+    /// Places a deck and returns the lower edge of its cards.
     fn deck(&mut self, deck: &Deck<'_>, titles: &[i32], left: i32, y: i32, width: i32) -> i32 {
         let pieces = || deck.lots.iter().flat_map(|lot| &lot.pieces);
         let drop =
@@ -158,7 +158,7 @@ impl<'a> Layout<'a> {
     /// The pins of each net in a deck.
     fn pins_of(&self, deck_of: &BTreeMap<usize, usize>, deck: usize) -> BTreeMap<usize, Vec<Pin>> {
         let here = |row: &usize| deck_of.get(row) == Some(&deck);
-        // Where a net's other rows are, to keep wires on one card from crossing: far right when in another deck.
+        // Position of the other rows of a net, to avoid crossings on a card: far right for another deck.
         let aim = |net: &Net, row: usize| {
             let others = net.rows.iter().filter(|other| **other != row);
             let xs = others.map(|other| match self.pins.get(other).filter(|_| here(other)) {
@@ -186,7 +186,7 @@ impl<'a> Layout<'a> {
 }
 
 impl Leave {
-    /// Where wire `at` of `count` leaves.
+    /// The pin of wire `at` of `count`.
     fn pin(&self, at: usize, count: usize) -> Pin {
         let number = |value: usize| i32::try_from(value).unwrap_or(0);
         match self.first {
@@ -202,7 +202,7 @@ impl Leave {
     }
 }
 
-/// The left end and width of each box of a deck: together they take the whole width.
+/// Left edge and width of each box of a deck: together they fill the width.
 fn spread(deck: &Deck<'_>, titles: &[i32], left: i32, width: i32) -> Vec<(i32, i32)> {
     let count = i32::try_from(deck.lots.len()).unwrap_or(1).max(1);
     let spare = (width - deck.width(titles)) / count;

@@ -1,4 +1,4 @@
-//! The head of the page, and the legend: only what is in the picture.
+//! The header and the legend, which only lists what the drawing contains.
 
 use crate::model::{Fact, Facts, Kind, PciClass, Verdict};
 use crate::topo::Topology;
@@ -14,10 +14,10 @@ const LINE: Type = Type::plain(12);
 const SAMPLE: i32 = 30;
 const COLUMN_GAP: i32 = 24;
 
-/// Height of the head.
+/// Height of the header.
 pub const HEAD: i32 = 78;
 
-/// Writes the head; the width it needs.
+/// Draws the header and returns its width.
 pub fn head(scene: &mut Scene, facts: &Facts, topology: &Topology<'_>, left: i32) -> i32 {
     let host = &facts.host;
     let name = host
@@ -57,14 +57,14 @@ pub fn head(scene: &mut Scene, facts: &Facts, topology: &Topology<'_>, left: i32
     width
 }
 
-/// What an entry shows before its text.
+/// The symbol of an entry.
 enum Sample {
     Wire(Ink, i32),
     Warning(Ink),
     None,
 }
 
-/// Writes the legend below y within a width, in columns; its lower end.
+/// Draws the legend below y in columns and returns its lower edge.
 pub fn legend(scene: &mut Scene, page: &Page<'_>, left: i32, y: i32, width: i32) -> i32 {
     let cut = |(sample, text): (Sample, String)| (sample, LINE.fit(&text, width - SAMPLE));
     let entries: Vec<(Sample, String)> = entries(page).into_iter().map(cut).collect();
@@ -80,7 +80,7 @@ pub fn legend(scene: &mut Scene, page: &Page<'_>, left: i32, y: i32, width: i32)
     let mut baseline = y;
     for line in 0..rows {
         baseline += 22;
-        // Down each column, then to the next.
+        // Fill columns from top to bottom.
         let column = entries.iter().skip(line).step_by(rows);
         for ((sample, text), x) in
             column.zip((left..).step_by(usize::try_from(step).unwrap_or(1).max(1)))
@@ -109,14 +109,14 @@ pub fn legend(scene: &mut Scene, page: &Page<'_>, left: i32, y: i32, width: i32)
     baseline + 8
 }
 
-/// What the legend looks at.
+/// The content that the legend describes.
 pub struct Page<'a> {
     pub facts: &'a Facts,
     pub topology: &'a Topology<'a>,
     pub groups: &'a [Group],
     pub nets: &'a Nets,
     pub acs: &'a Acs,
-    /// Host bridges that are not drawn.
+    /// Number of host bridges that are not drawn.
     pub undrawn: usize,
 }
 
@@ -162,7 +162,7 @@ fn entries(page: &Page<'_>) -> Vec<(Sample, String)> {
         (
             true,
             Ink::Bad,
-            "ACS sends the pair's traffic up past its switch, or stops it",
+            "ACS redirects the pair's traffic above its switch, or blocks it",
         ),
         (
             false,
@@ -221,17 +221,17 @@ fn link_entries(page: &Page<'_>) -> Vec<(Sample, String)> {
         (
             Ink::Bad,
             Sample::Wire(Ink::Bad, 3),
-            "fewer lanes than both ends have",
+            "fewer lanes than both ends support",
         ),
         (
             Ink::Fair,
             Sample::None,
-            "of …: what both ends of the link can do",
+            "of …: what both ends of the link support",
         ),
         (
             Ink::Grey,
             Sample::None,
-            "idle: a GPU's link sleeps until it is used",
+            "idle: the link of an unused GPU is slow",
         ),
     ];
     let shown = entries.into_iter().filter(|(ink, ..)| found.contains(ink));
@@ -240,7 +240,7 @@ fn link_entries(page: &Page<'_>) -> Vec<(Sample, String)> {
         .collect()
 }
 
-/// What the picture leaves out or cannot tell.
+/// What the drawing leaves out, and what is unknown.
 fn unknowns(page: &Page<'_>) -> Vec<String> {
     let mut out = Vec::new();
     let gpus: Vec<usize> = page.topology.rows_of(Kind::Gpu).map(|(at, _)| at).collect();
@@ -251,16 +251,16 @@ fn unknowns(page: &Page<'_>) -> Vec<String> {
     };
     let nvlinks = |(a, b)| page.topology.pair(a, b).map(|pair| pair.nvlinks);
     if pairs().any(|pair| matches!(nvlinks(pair), Some(Fact::Unknown(_)))) {
-        out.push("NVLink: not known".to_owned());
+        out.push("NVLink: unknown".to_owned());
     }
     if page.nets.no_nvlinks {
         out.push("NVLink: too many links to draw; gdr topo shows them".to_owned());
     }
     match page.acs.unknown.len() {
         0 => {}
-        1 => out.push("ACS of 1 port between a GPU and its NIC: not known".to_owned()),
+        1 => out.push("ACS of 1 port between a GPU and its NIC: unknown".to_owned()),
         count => out.push(format!(
-            "ACS of {count} ports between GPUs and their NICs: not known"
+            "ACS of {count} ports between GPUs and their NICs: unknown"
         )),
     }
     if let Fact::Unknown(why) = &page.facts.rdma {

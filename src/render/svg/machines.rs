@@ -1,4 +1,4 @@
-//! Machines made by hand for the tests: the parts they are made of.
+//! Builder of machines for the tests.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ pub fn bdf(text: &str) -> Bdf {
 }
 
 impl Machine {
-    /// A function with a link: its speed, its width, the speed it could have. A width of 0 has no link.
+    /// A function with a link: speed, width, maximum speed. Width 0 means no link.
     fn function(
         &mut self,
         address: &str,
@@ -142,13 +142,13 @@ impl Machine {
         self
     }
 
-    /// All GPUs reach each other through NVSwitches over this many links.
+    /// All GPUs reach each other through NVSwitches over this number of links.
     pub fn nvlinks(mut self, count: usize) -> Self {
         self.links = Some(count);
         self
     }
 
-    /// The facts of a machine with this many NUMA nodes.
+    /// The facts of the machine with this number of NUMA nodes.
     pub fn facts(mut self, nodes: u32) -> Facts {
         self.devices.sort_by_key(|device| device.bdf);
         let gpus = self
@@ -203,7 +203,7 @@ impl Machine {
     }
 }
 
-/// What NVML is not asked for here.
+/// Facts of NVML that these tests do not use.
 const FACTS: [&str; 13] = [
     "name",
     "uuid",

@@ -1,24 +1,24 @@
-//! How wide a branch is, and how far below its top its cards hang.
+//! Widths of branches, and the distance from their top to the cards.
 
 use super::card::Cards;
 use super::text::Type;
 use super::tree::{Branch, Hub, Note, Port, Root};
 
 pub const GAP: i32 = 16;
-/// Inside a bridge's box.
+/// Padding inside a bridge's box.
 pub const PAD: i32 = 10;
-/// Name and address of a bridge.
+/// Height of a bridge's name and address.
 pub const HEAD: i32 = 42;
-/// From a port to what hangs below it, with two lines of text beside the wire.
+/// Distance from a port to the branch below it, with two lines of text next to the wire.
 pub const LINK: i32 = 54;
-/// Between a wire and the text beside it.
+/// Distance between a wire and its text.
 pub const BESIDE: i32 = 8;
 
 pub const HUB_NAME: Type = Type::bold(12);
 pub const SMALL: Type = Type::plain(11);
 pub const PORT: Type = Type::plain(10);
 pub const TROUBLE: Type = Type::bold(10);
-/// A warning triangle and the space after it.
+/// Width of a warning triangle and the space after it.
 pub const TRIANGLE: i32 = 18;
 
 const PORT_LINE: i32 = 18;
@@ -28,7 +28,7 @@ pub struct Measure<'a> {
 }
 
 impl Measure<'_> {
-    /// Pixels a branch takes from left to right.
+    /// Width of a branch, pixels.
     pub fn width(&self, branch: &Branch) -> i32 {
         match branch {
             Branch::Card(rows, link, _) => self.cards.width(rows).max(notes_width(link)),
@@ -43,7 +43,7 @@ impl Measure<'_> {
         }
     }
 
-    /// Pixels that branches side by side take.
+    /// Width of branches side by side, pixels.
     pub fn span(&self, branches: &[Branch]) -> i32 {
         let gaps = GAP * (i32::try_from(branches.len()).unwrap_or(0) - 1).max(0);
         branches
@@ -53,7 +53,7 @@ impl Measure<'_> {
             + gaps
     }
 
-    /// Pixels a host bridge takes with these of its branches.
+    /// Width of a host bridge with these branches, pixels.
     pub fn root_width(&self, root: &Root, branches: &[Branch]) -> i32 {
         let Some(title) = &root.title else {
             return self.span(branches);
@@ -64,7 +64,7 @@ impl Measure<'_> {
         self.span(branches).max(text) + 2 * PAD
     }
 
-    /// From the top of a host bridge to its cards.
+    /// Distance from the top of a host bridge to its cards.
     pub fn root_drop(&self, root: &Root, branches: &[Branch]) -> i32 {
         match &root.title {
             Some(_) => self.hub_drop(branches),
@@ -92,7 +92,7 @@ impl Measure<'_> {
     }
 }
 
-/// The height of the ports along the lower edge of a bridge: all alike, higher where one has trouble.
+/// Height of the ports at the lower edge of a bridge: equal for all, larger if one has a warning.
 pub fn ports_height(below: &[Branch]) -> i32 {
     let height = |branch: &Branch| match branch {
         Branch::Port(
@@ -107,7 +107,7 @@ pub fn ports_height(below: &[Branch]) -> i32 {
     below.iter().map(height).max().unwrap_or(0)
 }
 
-/// The width of a port's own box.
+/// Width of a port's box.
 pub fn port_width(port: &Port) -> i32 {
     let failure = port
         .failure
@@ -116,13 +116,13 @@ pub fn port_width(port: &Port) -> i32 {
     PORT.width(&port.bdf.to_string()).max(failure) + 12
 }
 
-/// A branch hangs in the middle, so text beside its link needs the same room on both sides.
+/// The branch is centred, so the text next to its link needs the same space on both sides.
 fn notes_width(notes: &[Note]) -> i32 {
     let text = notes.iter().map(|(text, _)| SMALL.width(text)).max();
     text.map_or(0, |text| 2 * (text + BESIDE))
 }
 
-/// What stands in a host bridge's box.
+/// Title of a host bridge's box.
 pub fn root_title(bus: &str, continued: bool) -> String {
     match continued {
         false => format!("host bridge {bus}"),
@@ -130,7 +130,7 @@ pub fn root_title(bus: &str, continued: bool) -> String {
     }
 }
 
-/// The devices that are no rows.
+/// Label for devices without a row.
 pub fn others(count: usize) -> String {
     match count {
         0 => "no other devices".to_owned(),
@@ -139,7 +139,7 @@ pub fn others(count: usize) -> String {
     }
 }
 
-/// The name of a bridge, cut to its box.
+/// Name of a bridge, cut to its box.
 pub fn hub_name(hub: &Hub, w: i32) -> String {
     HUB_NAME.fit(&hub.name, w - 2 * PAD)
 }

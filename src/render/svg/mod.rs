@@ -1,7 +1,7 @@
-//! The PCI tree as a picture to hang up: SVG, drawn from facts and topology alone, the same bytes for the same machine.
+//! The PCI tree as an SVG drawing, from facts and topology only; equal machines give equal bytes.
 //!
-//! Only branches that lead to a row of the topology are drawn. `tree` and `nets` choose what is shown, `measure`,
-//! `decks`, `layout`, `place` and `lanes` where, and `draw` writes it down.
+//! Only branches with a row of the topology are drawn. `tree` and `nets` select the content, `measure`, `decks`,
+//! `layout`, `place` and `lanes` place it, and `draw` writes it.
 
 mod acs;
 mod card;
@@ -41,9 +41,10 @@ use tree::Sources;
 const MARGIN: i32 = 28;
 const MIN_WIDTH: i32 = 720;
 
-/// The picture of a machine as an SVG document.
+/// Draws a machine as an SVG document.
 ///
-/// `names` gives the name of a part by vendor and device id; an empty text leaves it out. It may hold any characters.
+/// `names` returns the name of a device by vendor and device id; empty text omits it. Names may contain any
+/// characters.
 pub fn svg(facts: &Facts, topology: &Topology<'_>, names: &dyn Fn(&Ids) -> String) -> String {
     let title = match &facts.host.name {
         Some(name) => format!("GPUDirect topology of {name}"),
@@ -93,7 +94,7 @@ fn scene(facts: &Facts, topology: &Topology<'_>, names: &dyn Fn(&Ids) -> String)
     scene
 }
 
-/// A machine without rows, or with more than a picture shows.
+/// The drawing of a machine without rows or with too many.
 fn nothing(scene: &mut Scene, facts: &Facts, omission: Option<&str>) -> (i32, i32) {
     let text = match (&facts.pci, omission) {
         (_, Some(omission)) => {
@@ -107,10 +108,10 @@ fn nothing(scene: &mut Scene, facts: &Facts, omission: Option<&str>) -> (i32, i3
                 format!("{omission}."),
             );
             scene.write(MARGIN, legend::HEAD + 82, Type::plain(13), Ink::Grey, hint);
-            "No picture is drawn of so many devices.".to_owned()
+            "There are too many devices to draw.".to_owned()
         }
         (Fact::Known(_), None) => "No GPU and no RDMA device was found.".to_owned(),
-        (Fact::Unknown(why), None) => format!("The PCI devices are not known: {}.", why.phrase()),
+        (Fact::Unknown(why), None) => format!("The PCI devices are unknown: {}.", why.phrase()),
     };
     scene.write(MARGIN, legend::HEAD + 34, Type::plain(16), Ink::Text, text);
     (0, legend::HEAD + if omission.is_some() { 96 } else { 60 })

@@ -1,4 +1,4 @@
-//! What joins rows beside the tree: a GPU and the NIC it should use, and NVLink.
+//! Connections beside the tree: a GPU and its NIC, and NVLink.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +7,12 @@ use crate::topo::Topology;
 
 use super::scene::Ink;
 
-/// Rows that are joined.
+/// Connected rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Net {
     pub rows: Vec<usize>,
     pub ink: Ink,
-    /// What the wire says.
+    /// Label of the wire.
     pub text: String,
 }
 
@@ -38,16 +38,16 @@ pub fn picks(topology: &Topology<'_>) -> impl Iterator<Item = (usize, usize, Ver
         .filter_map(move |found| Some((found.row, found.pick.filter(nic)?, found.verdict)))
 }
 
-/// The most wires and bars of NVLink that are drawn, and the most ends they may have: routing costs the square of both.
+/// Maximum number of NVLink wires and bars, and of their ends: routing is quadratic in both.
 const MAX_NVLINK_NETS: usize = 256;
 const MAX_NVLINK_ENDS: usize = 8_192;
 
-/// What is drawn between the cards.
+/// All nets to draw.
 #[derive(Default)]
 pub struct Nets {
     /// The nets: pairs first, then NVLink.
     pub drawn: Vec<Net>,
-    /// NVLinks are left out, because there are too many to draw.
+    /// NVLinks are omitted because there are too many.
     pub no_nvlinks: bool,
 }
 
@@ -80,8 +80,8 @@ pub fn nets(topology: &Topology<'_>) -> Nets {
     Nets { drawn, no_nvlinks }
 }
 
-/// GPUs that all reach each other over the same number of links are one bar; other pairs a wire each. None where there are
-/// too many to draw.
+/// GPUs that all reach each other over the same number of links form one bar; other pairs get a wire each. None if
+/// there are too many.
 fn nvlinks(gpus: &[usize], links: impl Fn(usize, usize) -> u32) -> Option<Vec<Net>> {
     let mut left: BTreeSet<(usize, usize)> = BTreeSet::new();
     for (at, &a) in gpus.iter().enumerate() {
@@ -128,8 +128,8 @@ fn nvlinks(gpus: &[usize], links: impl Fn(usize, usize) -> u32) -> Option<Vec<Ne
 mod tests {
     use super::*;
     #[test]
-    fn equal_links_are_one_bar_and_others_are_not() {
-        // 0-1-2 over two links each; 2-3 over one.
+    fn equal_links_form_one_bar() {
+        // 0-1-2 with two links each; 2-3 with one.
         let links = |a: usize, b: usize| match (a.min(b), a.max(b)) {
             (0, 1) | (0, 2) | (1, 2) => 2,
             (2, 3) => 1,
@@ -147,9 +147,9 @@ mod tests {
     }
 
     #[test]
-    fn more_links_than_can_be_drawn_are_left_out() {
+    fn omits_too_many_links() {
         let gpus: Vec<usize> = (0..64).collect();
-        // Each pair has a number of links of its own.
+        // Each pair has a different number of links.
         let links =
             |a: usize, b: usize| u32::try_from(a.min(b) * 64 + a.max(b)).unwrap_or(u32::MAX);
         assert_eq!(

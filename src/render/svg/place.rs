@@ -1,4 +1,4 @@
-//! Branches → shapes: a bridge's box with its ports, the links below it, the cards at their ends.
+//! Branches to shapes: a bridge's box with its ports, the links below, and the cards at their ends.
 
 use super::card::{Card, LEFT, first_baseline, line_height};
 use super::layout::{Layout, Leave};
@@ -10,7 +10,7 @@ use super::scene::{Anchor, Frame, Ink, Label, Look, Rect, Wire};
 use super::tree::{Branch, Hub, Note, Port, Problem};
 
 impl Layout<'_> {
-    /// A bridge's box with its ports, and what hangs below them; the lower end of the cards.
+    /// Draws a bridge's box with its ports and everything below; returns the lower edge of the cards.
     pub(super) fn bridge(
         &mut self,
         look: Look,
@@ -40,7 +40,8 @@ impl Layout<'_> {
         )
     }
 
-    /// Branches side by side below a bridge whose box ends at the top of `place`; the lower end of the cards.
+    /// Draws branches side by side below a bridge whose box ends at the top of `place`; returns the lower edge of the
+    /// cards.
     pub(super) fn row(
         &mut self,
         below: &[Branch],
@@ -68,7 +69,7 @@ impl Layout<'_> {
         bottom
     }
 
-    /// Branches on one wire that comes from above at x.
+    /// Draws branches on one wire from above at x.
     fn hang(&mut self, below: &[Branch], place: Rect, from: i32, cards_y: i32) -> i32 {
         let mut x = place.x + (place.w - self.measure.span(below)) / 2;
         let mut bottom = cards_y;
@@ -92,7 +93,7 @@ impl Layout<'_> {
         match branch {
             Branch::Card(rows, ..) => self.card(&self.cards.card(rows), place, cards_y),
             Branch::Hub(hub, below) => self.hub(hub, below, place, cards_y),
-            // A port that is not on a bridge's edge: the bridge above it is of another kind.
+            // A port that is not on the edge of a bridge: the bridge above is of another kind.
             Branch::Port(port, below) => {
                 let hub = Hub {
                     name: "port".to_owned(),
@@ -169,7 +170,7 @@ impl Layout<'_> {
         };
         self.scene.wires.push(Wire {
             points,
-            // A link that lost lanes says so in its text, and in its colour.
+            // A link with missing lanes shows it in its text and colour.
             ink: if notes.iter().any(|(_, ink)| *ink == Ink::Bad) {
                 Ink::Bad
             } else {

@@ -4,8 +4,8 @@ use crate::model::{Fact, Facts};
 
 use super::machines::Machine;
 
-/// Two sockets, two switches each, two GPUs and two NICs below a switch. One link is narrow, one NIC slow, one switch
-/// has access control services on.
+/// Two sockets with two switches each; two GPUs and two NICs below a switch. One link is narrow, one NIC is slow, one
+/// switch has ACS enabled.
 pub fn hgx() -> Facts {
     let mut machine = Machine::default().nvlinks(18);
     for switch in 0..4_u32 {
@@ -38,7 +38,7 @@ pub fn hgx() -> Facts {
     machine.other("00:1f.0", &[]).other("00:1f.3", &[]).facts(2)
 }
 
-/// Two sockets, eight root ports each on a bus of its own: one NIC for four GPUs on each.
+/// Two sockets with eight root ports each, on separate buses: one NIC for four GPUs each.
 pub fn epyc() -> Facts {
     let mut machine = Machine::default();
     for root in 0..16_u32 {
@@ -60,7 +60,7 @@ pub fn epyc() -> Facts {
     machine.facts(2)
 }
 
-/// One socket each with a GPU and a NIC, in different places.
+/// One socket with a GPU and a NIC each, in different locations.
 pub fn pair() -> Facts {
     Machine::default()
         .port("00:01.0", &[], Some(0), 0)
@@ -70,7 +70,7 @@ pub fn pair() -> Facts {
         .facts(2)
 }
 
-/// A virtual machine: one GPU on the root bus, no NIC, no node.
+/// A virtual machine: one GPU on the root bus, no NIC, no NUMA node.
 pub fn guest() -> Facts {
     let mut facts = Machine::default()
         .gpu("00:05.0", &[], None, (0, 0, 0))
@@ -83,7 +83,7 @@ pub fn guest() -> Facts {
     facts
 }
 
-/// Two coherent superchips, each device in a domain of its own.
+/// Two coherent superchips, each device in its own domain.
 pub fn grace() -> Facts {
     let mut machine = Machine::default().nvlinks(6);
     for chip in 0..2_u32 {
@@ -111,8 +111,8 @@ pub fn grace() -> Facts {
     facts
 }
 
-/// One root bus with sixteen root ports, which is wider than a page; the first leads to two switches, one below the
-/// other, the next to a card with a virtual function.
+/// One root bus with sixteen root ports, wider than a page. The first leads to two cascaded switches, the next to a
+/// device with a virtual function.
 pub fn wide() -> Facts {
     let mut machine = Machine::default()
         .port("00:01.0", &[], Some(0), 0)

@@ -1,4 +1,4 @@
-//! The picture as shapes in pixels, before anybody writes XML. The tests look at it for overlaps.
+//! The drawing as shapes in pixels, before XML. Tests check it for overlaps.
 
 use super::text::Type;
 
@@ -20,25 +20,25 @@ impl Rect {
     }
 }
 
-/// What a box is.
+/// Kind of a box.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
     Group,
     Root,
-    /// A switch, or another bridge.
+    /// A switch or another bridge.
     Switch,
-    /// A root port or a switch's downstream port.
+    /// A root port or a downstream port of a switch.
     Port,
-    /// A port whose access control services are in the way.
+    /// A port with ACS bits that affect a pair.
     BadPort,
-    /// The same on a way that leads to the root complex anyhow.
+    /// The same on a path that uses the root complex anyway.
     FairPort,
     Gpu,
     Nic,
     Nvme,
 }
 
-/// A colour by its meaning.
+/// A colour, by meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ink {
     Text,
@@ -57,7 +57,7 @@ pub struct Frame {
     pub look: Look,
 }
 
-/// Where a text stands relative to its x.
+/// Alignment of a text relative to its x.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Anchor {
     Start,
@@ -76,7 +76,7 @@ pub struct Label {
 }
 
 impl Label {
-    /// The room it takes at most.
+    /// Maximum size of the text.
     #[cfg(test)]
     pub fn rect(&self) -> Rect {
         let w = self.style.width(&self.text);
@@ -84,7 +84,7 @@ impl Label {
             Anchor::Start => self.x,
             Anchor::Middle => self.x - w / 2,
         };
-        // Ascent and descent without the leading.
+        // Ascent and descent without leading.
         let (up, down) = (self.style.size * 4 / 5, self.style.size / 4);
         Rect {
             x,
@@ -95,17 +95,17 @@ impl Label {
     }
 }
 
-/// A line with right angles, which are drawn round.
+/// A line with right angles, drawn with rounded corners.
 #[derive(Debug, Clone)]
 pub struct Wire {
     pub points: Vec<(i32, i32)>,
     pub ink: Ink,
     pub thickness: i32,
-    /// Joins devices that belong together; the others are links of the tree.
+    /// Connects related devices; other wires are links of the tree.
     pub net: bool,
 }
 
-/// A short text on a wire.
+/// A short label on a wire.
 #[derive(Debug, Clone)]
 pub struct Pill {
     pub rect: Rect,
@@ -120,16 +120,16 @@ pub struct Scene {
     pub height: i32,
     pub frames: Vec<Frame>,
     pub wires: Vec<Wire>,
-    /// Ends of wires on cards.
+    /// Ends of wires at cards.
     pub dots: Vec<(i32, i32, Ink)>,
     pub pills: Vec<Pill>,
-    /// Warning triangles, by their box.
+    /// Warning triangles: box and colour.
     pub warnings: Vec<(Rect, Ink)>,
     pub labels: Vec<Label>,
 }
 
 impl Scene {
-    /// Writes a line of text that starts at x.
+    /// Adds a line of text that starts at x.
     pub fn write(&mut self, x: i32, y: i32, style: Type, ink: Ink, text: impl Into<String>) {
         self.labels.push(Label {
             x,

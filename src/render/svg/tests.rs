@@ -1,4 +1,4 @@
-//! Every machine's picture: nothing overlaps, everything is there, and it is well-formed.
+//! Checks the drawing of every machine: no overlaps, complete content, well-formed XML.
 
 use std::collections::BTreeSet;
 
@@ -64,7 +64,7 @@ fn holds(outer: Rect, inner: Rect) -> bool {
 }
 
 #[test]
-fn boxes_are_apart_or_one_inside_the_other() {
+fn boxes_are_disjoint_or_nested() {
     for (name, facts) in machines() {
         let frames = scene_of(&facts).frames;
         for (at, a) in frames.iter().enumerate() {
@@ -77,7 +77,7 @@ fn boxes_are_apart_or_one_inside_the_other() {
 }
 
 #[test]
-fn no_text_runs_out_of_its_box_or_into_another() {
+fn texts_stay_in_their_boxes() {
     for (name, facts) in machines() {
         let scene = scene_of(&facts);
         let page = Rect {
@@ -108,12 +108,12 @@ fn no_text_runs_out_of_its_box_or_into_another() {
     }
 }
 
-/// The straight pieces of a wire as rectangles as thick as it is.
-fn pieces(wire: &scene::Wire) -> Vec<Rect> {
+/// The straight segments of a wire as rectangles with its thickness.
+fn segments(wire: &scene::Wire) -> Vec<Rect> {
     let half = wire.thickness / 2;
     let piece = |pair: &[(i32, i32)]| {
         let (a, b) = (pair[0], pair[1]);
-        assert!(a.0 == b.0 || a.1 == b.1, "a slanted piece: {wire:?}");
+        assert!(a.0 == b.0 || a.1 == b.1, "a slanted segment: {wire:?}");
         let across = if a.0 == b.0 { (half, 0) } else { (0, half) };
         Rect {
             x: a.0.min(b.0) - across.0,
@@ -126,11 +126,11 @@ fn pieces(wire: &scene::Wire) -> Vec<Rect> {
 }
 
 #[test]
-fn wires_go_round_cards_and_texts() {
+fn wires_avoid_cards_and_texts() {
     for (name, facts) in machines() {
         let scene = scene_of(&facts);
         for wire in &scene.wires {
-            for piece in pieces(wire) {
+            for piece in segments(wire) {
                 for label in &scene.labels {
                     assert!(
                         !meets(piece, label.rect()),
@@ -160,15 +160,15 @@ fn wires_go_round_cards_and_texts() {
 }
 
 #[test]
-fn wires_of_different_pairs_never_run_on_top_of_each_other() {
+fn wires_do_not_overlap() {
     for (name, facts) in machines() {
         let scene = scene_of(&facts);
         let nets: Vec<_> = scene.wires.iter().filter(|wire| wire.net).collect();
         for (at, a) in nets.iter().enumerate() {
             for b in &nets[at + 1..] {
-                for (p, q) in pieces(a)
+                for (p, q) in segments(a)
                     .into_iter()
-                    .flat_map(|p| pieces(b).into_iter().map(move |q| (p, q)))
+                    .flat_map(|p| segments(b).into_iter().map(move |q| (p, q)))
                 {
                     let along = (p.w < p.h) == (q.w < q.h);
                     assert!(!(along && meets(p, q)), "{name}: {a:?} {b:?}");
@@ -184,7 +184,7 @@ fn wires_of_different_pairs_never_run_on_top_of_each_other() {
 }
 
 #[test]
-fn every_row_link_and_trouble_is_there() {
+fn shows_rows_links_and_warnings() {
     for (name, facts) in machines() {
         let topology = topology(&facts);
         let scene = scene_of(&facts);
@@ -233,7 +233,7 @@ fn every_row_link_and_trouble_is_there() {
 }
 
 #[test]
-fn link_texts_are_those_of_the_machine() {
+fn shows_link_texts() {
     let count = |facts: &Facts, text: &str| {
         scene_of(facts)
             .labels
@@ -242,7 +242,7 @@ fn link_texts_are_those_of_the_machine() {
             .count()
     };
     let hgx = samples::hgx();
-    // 4 switches, 8 GPUs and 8 NICs, less the narrow GPU and the slow NIC.
+    // 4 switches, 8 GPUs and 8 NICs, except the narrow GPU and the slow NIC.
     assert_eq!(count(&hgx, "32GT/s x16"), 18);
     assert_eq!(count(&hgx, "16GT/s x4"), 4);
     assert_eq!((count(&hgx, "32GT/s x8"), count(&hgx, "of x16")), (1, 1));
@@ -251,16 +251,16 @@ fn link_texts_are_those_of_the_machine() {
         (1, 1)
     );
     assert_eq!(count(&hgx, "idle 2.5GT/s"), 2);
-    // The switch with redirection on: two GPUs, two NICs.
+    // The switch with redirection: two GPUs, two NICs.
     assert_eq!(count(&hgx, "ReqRedir CmpltRedir"), 4);
     assert_eq!(count(&hgx, "+2 other devices"), 1);
     assert_eq!(count(&samples::guest(), "+2 other devices"), 1);
-    // Coherent pairs do not go through their root ports.
+    // Coherent pairs do not use their root ports.
     assert_eq!(count(&samples::grace(), "ReqRedir CmpltRedir"), 0);
 }
 
 #[test]
-fn colours_follow_the_verdict() {
+fn colours_match_verdicts() {
     let pills = |facts: &Facts| -> BTreeSet<(String, Ink)> {
         let pills = scene_of(facts).pills;
         pills
@@ -281,7 +281,7 @@ fn colours_follow_the_verdict() {
     );
     assert!(pills(&samples::wide()).contains(&one("PHB", Ink::Fair)));
     assert!(pills(&samples::guest()).is_empty());
-    // Below a switch access control costs the short way; on a way to the root complex it is a smaller matter.
+    // Below a switch, ACS costs the direct path; at the root complex it matters less.
     let warnings = |facts: &Facts| {
         scene_of(facts)
             .warnings
@@ -294,7 +294,7 @@ fn colours_follow_the_verdict() {
 }
 
 #[test]
-fn every_document_is_well_formed_and_needs_nothing() {
+fn documents_are_well_formed_and_self_contained() {
     for (name, facts) in machines() {
         let text = svg_of(&facts);
         let document =
@@ -321,7 +321,7 @@ fn every_document_is_well_formed_and_needs_nothing() {
 }
 
 #[test]
-fn hostile_names_stay_text() {
+fn escapes_hostile_names() {
     let text = svg_of(&hostile(samples::hgx()));
     let document = roxmltree::Document::parse(&text).expect("well-formed");
     let shown = |part: &str| {
@@ -334,16 +334,16 @@ fn hostile_names_stay_text() {
 }
 
 #[test]
-fn a_machine_without_rows_says_so() {
+fn draws_machine_without_rows() {
     assert!(
         svg_of(&machines::Machine::default().facts(1))
             .contains("No GPU and no RDMA device was found.")
     );
-    assert!(svg_of(&Facts::default()).contains("The PCI devices are not known: not available."));
+    assert!(svg_of(&Facts::default()).contains("The PCI devices are unknown: not available."));
 }
 
 #[test]
-fn a_recorded_machine_says_where_it_comes_from() {
+fn shows_source_of_recorded_machine() {
     assert!(svg_of(&samples::guest()).contains("read from machines/guest"));
     assert!(!svg_of(&samples::hgx()).contains("live"));
 }

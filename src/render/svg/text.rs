@@ -1,8 +1,8 @@
-//! How wide a text is, without a font: an upper bound for the sans-serif fonts of the stack that is asked for.
+//! Width of text without font metrics: an upper bound for the sans-serif fonts of the stack.
 
 use super::escape::clean;
 
-/// The fonts asked for. DejaVu Sans is the widest of those that stand in for `sans-serif`.
+/// The font stack. DejaVu Sans is the widest font that `sans-serif` commonly selects.
 pub const FONTS: &str = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'Noto Sans', 'DejaVu Sans', sans-serif";
 
 const MOST: usize = 400;
@@ -24,7 +24,7 @@ impl Type {
         Self { size, bold: true }
     }
 
-    /// Pixels the text takes at most.
+    /// Maximum width of the text, pixels.
     pub fn width(self, text: &str) -> i32 {
         let thousandths: i64 = text.chars().map(advance).sum();
         let weight = if self.bold { 112 } else { 100 };
@@ -32,9 +32,9 @@ impl Type {
         i32::try_from(pixels).unwrap_or(i32::MAX)
     }
 
-    /// The text, cut with an ellipsis where it would not fit.
+    /// The text, cut with an ellipsis if it does not fit.
     pub fn fit(self, text: &str, room: i32) -> String {
-        // No box holds more, and names have no upper length.
+        // No box holds more, and names have no maximum length.
         let mut cut: String = clean(&text.chars().take(MOST).collect::<String>());
         if cut.chars().count() < MOST && self.width(&cut) <= room {
             return cut;
@@ -49,8 +49,8 @@ impl Type {
     }
 }
 
-/// Advance in thousandths of the font size, so that 1.12 times it covers the bold face too: DejaVu Sans' own, rounded up.
-/// What is neither ASCII nor accented Latin counts as more than an em.
+/// Advance in thousandths of the font size, from DejaVu Sans, rounded up so that 1.12 times it covers the bold face.
+/// Characters outside ASCII and accented Latin count as more than an em.
 fn advance(c: char) -> i64 {
     match c {
         'i' | 'j' | 'l' => 310,
@@ -73,8 +73,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn widths_are_not_below_those_of_dejavu_sans() {
-        // From the font's own table of advances, units of 2048 an em: regular, then bold.
+    fn widths_cover_dejavu_sans() {
+        // From the font's advance table, 2048 units per em: regular, then bold.
         for (text, regular, bold) in [
             ("0", 1303, 1425),
             ("m", 1995, 2134),
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn cuts_what_does_not_fit() {
+    fn fit_cuts_long_text() {
         let type_ = Type::plain(10);
         assert_eq!(type_.fit("short", 200), "short");
         let cut = type_.fit("a name that goes on and on", 60);

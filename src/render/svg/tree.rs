@@ -108,7 +108,7 @@ impl Sources<'_> {
             .collect();
         if !lost.is_empty() {
             groups.push(Group {
-                title: "place in the PCI tree not known".to_owned(),
+                title: "unknown place in the PCI tree".to_owned(),
                 roots: vec![Root {
                     title: None,
                     others: 0,
@@ -248,7 +248,7 @@ impl Sources<'_> {
         match above {
             Some(Fact::Known(Some(link))) => (link_notes(link, gpu), link.current.width),
             Some(Fact::Known(None)) => (Vec::new(), 0),
-            Some(Fact::Unknown(_)) | None => (vec![("link not known".to_owned(), Ink::Unknown)], 0),
+            Some(Fact::Unknown(_)) | None => (vec![("link unknown".to_owned(), Ink::Unknown)], 0),
         }
     }
 }
@@ -291,7 +291,7 @@ mod tests {
     use crate::model::{Link, LinkSpeed};
 
     #[test]
-    fn a_link_is_red_when_narrow_and_grey_when_asleep() {
+    fn narrow_link_is_red_and_idle_link_is_grey() {
         let link = |speed, width| Link {
             speed: LinkSpeed(speed),
             width,
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_product_goes_by_its_own_name() {
+    fn short_product_name() {
         assert_eq!(short("MT2910 Family [ConnectX-7]".to_owned()), "ConnectX-7");
         assert_eq!(short("PEX890xx".to_owned()), "PEX890xx");
         assert_eq!(short("][".to_owned()), "][");

@@ -20,7 +20,7 @@ pub fn diff(a: &Facts, b: &Facts) -> Diff {
     let mut walk = Walk {
         path: Vec::new(),
         found: Vec::new(),
-        sleepers: [a, b].into_iter().flat_map(sleepers).collect(),
+        power_saving: [a, b].into_iter().flat_map(power_saving).collect(),
     };
     // Each area is dropped before the next, because the trees of large snapshots take much memory.
     macro_rules! areas {
@@ -67,8 +67,8 @@ pub fn diff(a: &Facts, b: &Facts) -> Diff {
     Diff { changes: found }
 }
 
-/// Functions whose links change speed when idle: GPUs, and the port above each.
-fn sleepers(facts: &Facts) -> impl Iterator<Item = String> {
+/// Functions whose links slow down when idle: GPUs, and the port above each.
+fn power_saving(facts: &Facts) -> impl Iterator<Item = String> {
     facts.gpus().flat_map(|gpu| {
         let port = gpu.place.known().and_then(|place| place.bridges.last());
         std::iter::once(gpu.bdf)
@@ -80,7 +80,7 @@ fn sleepers(facts: &Facts) -> impl Iterator<Item = String> {
 struct Walk {
     path: Vec<String>,
     found: Vec<Change>,
-    sleepers: HashSet<String>,
+    power_saving: HashSet<String>,
 }
 
 impl Walk {
@@ -236,7 +236,7 @@ fn members(
     }
 }
 
-/// Whether the two are different variants of an enum, such as `read` and `absent` of NVML: they share no field.
+/// True if the values are different variants of an enum, such as `read` and `absent` of NVML: they share no field.
 fn is_other_variant(
     path: &[String],
     a: &BTreeMap<String, Node>,
@@ -265,7 +265,7 @@ fn change(walk: &Walk, a: &Node, b: &Node) -> Option<Change> {
         // An appeared or lost capability is shown as a whole.
         for (text, node) in [(&mut from, a), (&mut to, b)] {
             if matches!(node, Node::Facts(_)) {
-                "there".clone_into(text);
+                "present".clone_into(text);
             }
         }
     }
@@ -283,7 +283,7 @@ fn change(walk: &Walk, a: &Node, b: &Node) -> Option<Change> {
             || uncovered(a)
             || uncovered(b)
             || words::is_volatile(path, Some(&from), Some(&to), |bdf| {
-                walk.sleepers.contains(bdf)
+                walk.power_saving.contains(bdf)
             }),
         area,
         fact,
@@ -315,7 +315,7 @@ fn variant(node: &Node) -> String {
 fn drop_duplicate_links(found: &mut Vec<Change>) {
     let twins = [
         (words::LINK_OF_ATTRIBUTES, "link"),
-        (words::LINK_AT_BEST_OF_ATTRIBUTES, "link at best"),
+        (words::MAX_LINK_OF_ATTRIBUTES, "maximum link"),
     ];
     let firsts = twins.map(|(_, first)| first);
     let known: HashSet<(String, String, Option<String>)> = found

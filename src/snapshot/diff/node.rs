@@ -69,7 +69,7 @@ impl Node {
                     "ids", "control", "link", "place", "address", "current", "state",
                 ];
                 let value = telling.iter().find_map(|name| facts.get(*name));
-                value.map_or_else(|| "there".to_owned(), Self::summary)
+                value.map_or_else(|| "present".to_owned(), Self::summary)
             }
         }
     }

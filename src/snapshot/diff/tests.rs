@@ -120,7 +120,7 @@ fn every_area_is_compared() {
     fields.sort_unstable();
     fields.dedup();
     for field in fields {
-        // Remarks about the source are no facts of the machine.
+        // Remarks about the source are not facts of the machine.
         if ["partial", "notes"].contains(&field) {
             continue;
         }
@@ -172,7 +172,7 @@ fn added_or_removed_thing_is_one_change() {
                 .expect("a list");
             modules.insert(0, json!({"name": "nvidia_peermem", "users": []}));
         }),
-        ["module nvidia_peermem |  | - | there | Added"]
+        ["module nvidia_peermem |  | - | present | Added"]
     );
     assert_eq!(
         changes(|facts| facts["rdma"]["known"] = json!([])),
@@ -180,7 +180,7 @@ fn added_or_removed_thing_is_one_change() {
     );
     assert_eq!(
         changes(|facts| facts["nvidia_nodes"]["known"] = json!([])),
-        ["node /dev/nvidia0 |  | there | - | Removed"]
+        ["node /dev/nvidia0 |  | present | - | Removed"]
     );
 }
 
@@ -268,7 +268,7 @@ fn system_facts() {
         (
             "/software/perftest/known",
             json!(null),
-            "perftest |  | there | none | Changed",
+            "perftest |  | present | none | Changed",
         ),
         (
             "/host/name",
@@ -386,7 +386,9 @@ fn added_or_removed_capability() {
         changes(
             |facts| facts["pci"]["known"][1]["config"]["express"] = json!({"unknown": "denied"})
         ),
-        ["PCI 0000:03:00.0 | PCI Express capability | there | unknown (permission denied) | Lost"]
+        [
+            "PCI 0000:03:00.0 | PCI Express capability | present | unknown (permission denied) | Lost"
+        ]
     );
 }
 

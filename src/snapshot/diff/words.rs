@@ -149,9 +149,9 @@ fn fact(parts: &[&str]) -> String {
     match text.as_str() {
         "config express link current" => "link".to_owned(),
         "config express" => "PCI Express capability".to_owned(),
-        "config express link max" => "link at best".to_owned(),
+        "config express link max" => "maximum link".to_owned(),
         "attributes link current" => LINK_OF_ATTRIBUTES.to_owned(),
-        "attributes link max" => LINK_AT_BEST_OF_ATTRIBUTES.to_owned(),
+        "attributes link max" => MAX_LINK_OF_ATTRIBUTES.to_owned(),
         _ => {
             let parts = parts
                 .iter()
@@ -165,7 +165,7 @@ fn fact(parts: &[&str]) -> String {
 
 /// The link from attribute files.
 pub const LINK_OF_ATTRIBUTES: &str = "link in sysfs";
-pub const LINK_AT_BEST_OF_ATTRIBUTES: &str = "link at best in sysfs";
+pub const MAX_LINK_OF_ATTRIBUTES: &str = "maximum link in sysfs";
 
 /// A field's name in words.
 fn phrase(name: &str) -> String {
@@ -207,7 +207,7 @@ fn phrase(name: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Whether the fact differs between any two machines.
+/// True if the fact differs between any two machines.
 pub fn is_identity(path: &[String]) -> bool {
     let parts: Vec<&str> = path.iter().map(String::as_str).collect();
     match parts.as_slice() {
@@ -222,12 +222,12 @@ pub fn is_identity(path: &[String]) -> bool {
     }
 }
 
-/// Whether the fact changes over time on one machine. `may_sleep` takes a function's address.
+/// True if the fact changes over time on one machine. `saves_power` takes a function's address.
 pub fn is_volatile(
     path: &[String],
     a: Option<&str>,
     b: Option<&str>,
-    may_sleep: impl Fn(&str) -> bool,
+    saves_power: impl Fn(&str) -> bool,
 ) -> bool {
     let parts: Vec<&str> = path.iter().map(String::as_str).collect();
     match parts.as_slice() {
@@ -244,13 +244,13 @@ pub fn is_volatile(
             true
         }
         // An idle GPU's link has the lowest speed, seen at both ends.
-        ["pci", bdf, .., "link", "current"] => may_sleep(bdf) && only_speed(a, b),
+        ["pci", bdf, .., "link", "current"] => saves_power(bdf) && only_speed(a, b),
         ["nvml", .., "link", "current"] => only_speed(a, b),
         _ => false,
     }
 }
 
-/// Whether only the link's speed differs, and one is the lowest.
+/// True if only the link's speed differs, and one is the lowest.
 fn only_speed(a: Option<&str>, b: Option<&str>) -> bool {
     let parse = |text: Option<&str>| {
         text?

@@ -159,13 +159,13 @@ fn words(text: &str) -> Vec<(&str, &str)> {
     words
 }
 
-/// Whether a word looks like one of the kernel's: few digits, no separators of names.
+/// True if a word looks like a kernel option: few digits, no separators of names.
 fn is_plain(word: &str) -> bool {
     const DIGITS: usize = 4;
-    const LONGEST: usize = 64;
+    const MAX_LENGTH: usize = 64;
     let own = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.,".contains(&byte);
     let digits = word.bytes().filter(u8::is_ascii_digit).count();
-    word.len() <= LONGEST && word.bytes().all(own) && digits <= DIGITS
+    word.len() <= MAX_LENGTH && word.bytes().all(own) && digits <= DIGITS
 }
 
 fn is_kept(name: &str) -> bool {
@@ -176,7 +176,7 @@ fn is_kept(name: &str) -> bool {
     })
 }
 
-/// Whether a value is a small number or a switch, of a parameter without names.
+/// True if the value is a small number or a switch, for a parameter without names.
 fn is_harmless(name: &str, value: &str) -> bool {
     const SWITCHES: [&str; 10] = [
         "", "on", "off", "y", "n", "yes", "no", "auto", "true", "false",

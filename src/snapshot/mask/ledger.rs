@@ -42,8 +42,8 @@ pub struct Ledger {
     last: HashMap<Kind, u64>,
     /// First pass: reserve the numbers of existing replacements, assign none.
     pub learning: bool,
-    /// Names found in the first pass in places that contain only such names.
-    pub met: Vec<(Word, String)>,
+    /// Names from places that contain only such names, found in the first pass.
+    pub collected: Vec<(Word, String)>,
     /// The document says that it is masked; then addresses of reserved ranges are replacements too.
     pub masked: bool,
     /// The first 12 digits of container ids found in the first pass.
@@ -76,9 +76,9 @@ impl Ledger {
     }
 
     /// Records a name for the second pass.
-    pub fn meet(&mut self, word: Word, name: &str) {
+    pub fn collect(&mut self, word: Word, name: &str) {
         if self.learning {
-            self.met.push((word, name.to_owned()));
+            self.collected.push((word, name.to_owned()));
         }
     }
 
@@ -147,7 +147,7 @@ impl Ledger {
         }
     }
 
-    /// Whether these are the first 12 digits of a known container id.
+    /// True if these are the first 12 digits of a known container id.
     pub fn knows_container(&self, short: &str) -> bool {
         self.containers.contains(&short.to_ascii_lowercase())
     }
@@ -225,7 +225,7 @@ impl Ledger {
             return self.label(name);
         }
         if is_host_name(name) {
-            self.meet(Word::Host, name);
+            self.collect(Word::Host, name);
         }
         self.host(name)
     }
@@ -266,7 +266,7 @@ impl Ledger {
             self.reserve(Kind::Serial, number);
             return serial.to_owned();
         }
-        self.meet(Word::Serial, serial);
+        self.collect(Word::Serial, serial);
         let number = self.number(Kind::Serial, serial.to_ascii_uppercase());
         let width = serial.len().saturating_sub(SERIAL.len());
         format!("{SERIAL}{number:0width$}")
@@ -345,7 +345,7 @@ fn is_no_serial(text: &str) -> bool {
         || NONE.contains(&lower.as_str())
 }
 
-/// Whether a name is a host's, and not a generic one.
+/// True for the name of a specific host, not a generic name.
 pub fn is_host_name(name: &str) -> bool {
     let lower = name.to_lowercase();
     let digits = lower
@@ -363,7 +363,7 @@ const BLOCKS: [(u32, u64); 5] = [
     (0xf000_0000, (1 << 28) - 2),
 ];
 
-/// How many of them are for documentation only.
+/// Number of addresses for documentation only.
 const DOCUMENTED: u64 = 3 * 254;
 
 fn ipv4_of_number(number: u64) -> u32 {

@@ -85,14 +85,14 @@ impl Masker {
         for user in &known.users {
             self.words.learn_user(user);
         }
-        for (word, name) in std::mem::take(&mut self.ledger.met) {
+        for (word, name) in std::mem::take(&mut self.ledger.collected) {
             match word {
                 Word::User => self.words.learn_user(&name),
                 Word::Serial => self.words.learn_serial(&name),
                 Word::Host | Word::Domain => self.words.learn_host(&name),
             }
         }
-        vocabulary(snapshot, |text| self.words.meet_vocabulary(text));
+        vocabulary(snapshot, |text| self.words.learn_vocabulary(text));
     }
 
     /// Processes the document without changing it, one item at a time.
@@ -364,7 +364,7 @@ impl Masker {
     }
 }
 
-/// Whether the file is an initramfs, of which the snapshot contains gdr's summary.
+/// True for an initramfs, of which the snapshot contains a summary.
 fn is_image(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     // gdr reads nothing else from boot partitions.

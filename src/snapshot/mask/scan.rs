@@ -81,8 +81,8 @@ pub fn spans(patterns: &Patterns, ledger: &mut Ledger, place: Place, text: &str)
 
 /// The names in each `user@host`.
 fn mails(ledger: &mut Ledger, place: Place, text: &str) -> Vec<Span> {
-    const LONGEST_USER: usize = 64;
-    const LONGEST_HOST: usize = 255;
+    const MAX_USER: usize = 64;
+    const MAX_HOST: usize = 255;
     let bytes = text.as_bytes();
     let mut found: Vec<Span> = Vec::new();
     let mut free = 0;
@@ -93,7 +93,7 @@ fn mails(ledger: &mut Ledger, place: Place, text: &str) -> Vec<Span> {
             - bytes[free..sign]
                 .iter()
                 .rev()
-                .take(LONGEST_USER)
+                .take(MAX_USER)
                 .take_while(in_user)
                 .count();
         while start < sign && b".+-".contains(&bytes[start]) {
@@ -103,7 +103,7 @@ fn mails(ledger: &mut Ledger, place: Place, text: &str) -> Vec<Span> {
             + 1
             + bytes[sign + 1..]
                 .iter()
-                .take(LONGEST_HOST)
+                .take(MAX_HOST)
                 .take_while(in_host)
                 .count();
         let (user, host) = (
@@ -115,7 +115,7 @@ fn mails(ledger: &mut Ledger, place: Place, text: &str) -> Vec<Span> {
             && suffix.len() < host.len()
             && suffix.bytes().all(|b| b.is_ascii_alphabetic());
         let in_brackets = text[..start].ends_with('(');
-        // Unit instances and sizes at addresses contain the sign too.
+        // Unit instances and addresses with sizes also contain `@`.
         let none =
             user.is_empty() || UNIT_SUFFIXES.contains(&suffix) || (host.is_empty() && !in_brackets);
         if none || (place == Place::CommandLine && !top_level) {
@@ -131,7 +131,7 @@ fn mails(ledger: &mut Ledger, place: Place, text: &str) -> Vec<Span> {
     found
 }
 
-/// A candidate's alternative, from its bytes: asking the regex would be many times slower.
+/// The alternative of a candidate, from its bytes; capture groups of the regex are much slower.
 enum Shape {
     Uuid,
     Colons,
@@ -195,7 +195,7 @@ impl Scan<'_> {
         self.text.as_bytes().get(at).copied().unwrap_or(b' ')
     }
 
-    /// Whether the text before `at` ends with one of these words, ignoring case.
+    /// True if the text before `at` ends with one of these words, ignoring case.
     fn follows(&self, at: usize, words: &[&str]) -> bool {
         let text = &self.text.as_bytes()[..at];
         words.iter().any(|word| {
@@ -287,7 +287,7 @@ impl Scan<'_> {
         tail.map_or(range.end, |tail| tail.start)
     }
 
-    /// Whether four groups are PCI vendor, device and subsystem ids, not a GUID.
+    /// True if four groups are PCI vendor, device and subsystem ids, not a GUID.
     fn names_a_part(&self, range: &Range<usize>, groups: &[&str]) -> bool {
         const VENDORS: [&str; 16] = [
             "1000", "1002", "1022", "1028", "103c", "10b5", "10de", "1137", "11f8", "144d", "14e4",

@@ -7,7 +7,7 @@ mod command_line;
 mod document;
 mod names;
 
-fn patterns_are_there() -> &'static Patterns {
+fn patterns() -> &'static Patterns {
     PATTERNS.as_ref().expect("patterns that compile")
 }
 
@@ -49,7 +49,7 @@ fn plain(text: &str) -> String {
 
 #[test]
 fn replacements_keep_shape() {
-    patterns_are_there();
+    patterns();
     for (text, expected) in [
         (
             "GPU UUID: \t GPU-8f2c1a44-9d3e-11ee-b962-0242ac120002\n",

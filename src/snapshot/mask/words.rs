@@ -21,8 +21,8 @@ const VOCABULARY: &str = "live linux kernel host system machine server node cpu 
     link layer rate unlimited soft hard limit max locked character block flags hypervisor vendor_id implementer power \
     model uuid minor ro rw quiet masked";
 
-/// The longest host name with domain.
-const LONGEST: usize = 255;
+/// Maximum length of a host name with domain.
+const MAX_LENGTH: usize = 255;
 
 /// The words that are replaced everywhere.
 #[derive(Debug, Default)]
@@ -85,7 +85,7 @@ impl Words {
             self.common.insert(lower);
             return;
         }
-        if lower.len() > LONGEST || self.common.contains(&lower) {
+        if lower.len() > MAX_LENGTH || self.common.contains(&lower) {
             return;
         }
         self.parts.insert(first_part(&lower).len());
@@ -98,7 +98,7 @@ impl Words {
     }
 
     /// Marks the words of this text as common.
-    pub fn meet_vocabulary(&mut self, text: &str) {
+    pub fn learn_vocabulary(&mut self, text: &str) {
         let mut met = Vec::new();
         self.whole_words(text, |range, word| {
             if word != Word::Serial {
@@ -202,7 +202,11 @@ fn first_part(text: &str) -> &str {
 
 /// The length of the domain after a host name.
 fn domain_behind(rest: &str) -> usize {
-    let ascii = rest.bytes().take(LONGEST).take_while(u8::is_ascii).count();
+    let ascii = rest
+        .bytes()
+        .take(MAX_LENGTH)
+        .take_while(u8::is_ascii)
+        .count();
     let rest = &rest[..ascii];
     let mut length = 0;
     let mut last = "";

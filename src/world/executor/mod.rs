@@ -96,7 +96,7 @@ impl Executor {
         sys::fsync(&above).map_err(failed)
     }
 
-    /// Removes an empty directory; returns whether it did.
+    /// Removes an empty directory; false if it is not empty or absent.
     pub fn remove_directory(&self, path: &Path) -> Result<bool, FileError> {
         // On a read-only file system even removing a missing directory fails.
         if !self.is_there(path)? {
@@ -173,7 +173,7 @@ impl Executor {
         }
     }
 
-    /// Whether a path exists; links are not followed.
+    /// True if a path exists; links are not followed.
     pub fn is_there(&self, path: &Path) -> Result<bool, FileError> {
         Ok(self.stat(path)?.is_some())
     }

@@ -187,7 +187,7 @@ impl PrivateDirectory {
     }
 }
 
-/// Checks that this user owns it and nobody else may write to it.
+/// Checks that this user owns it and no other user may write to it.
 fn check(file: &OwnedFd, path: &Path, kind: FileType) -> Result<(), FileError> {
     let wrong = |words: String| {
         let source = io::Error::new(io::ErrorKind::PermissionDenied, words);

@@ -43,7 +43,7 @@ fn rejects_other_formats() {
         (b"hello\n", &["not a gdr snapshot", "gdr snapshot"]),
         (b"\x00\xff\xfe\x80", &["not a gdr snapshot"]),
         (b"{", &["JSON"]),
-        (b"{}", &["names no schema"]),
+        (b"{}", &["has no schema"]),
         (b"{\"schema\":7}", &["JSON"]),
         (
             b"{\"schema\":\"gdr.snapshot/2\"}",
@@ -51,7 +51,7 @@ fn rejects_other_formats() {
         ),
         (
             b"{\"schema\":\"gdr.topo/1\"}",
-            &["its schema is not gdr.snapshot/1"],
+            &["the schema is not gdr.snapshot/1"],
         ),
         (
             b"{\"schema\":\"gdr.snapshot/1\",\"files\":7}",

@@ -101,7 +101,7 @@ fn a_power_cut_loses_nothing() {
             "after cut {cut}: {console}"
         );
         half_way += usize::from(
-            console.contains("as it was before") || console.contains("a reboot has reset it"),
+            console.contains("restored") || console.contains("already reset by a reboot"),
         );
     }
     let summary = format!("{cuts} power cuts; {half_way} boots found something to take back\n");

@@ -1,4 +1,4 @@
-//! Ports by hand: what redirects whom, how much it weighs, and what may be said about it.
+//! Ports with ACS bits at switches, root ports and host bridges: outcomes, pairs and fixes.
 
 use crate::check::testing::{
     Edit, GPU, GPU_PORT, NIC, NIC_PORT, ROOT_PORT, bdf, bind, findings, gpu, machine, only,
@@ -9,7 +9,7 @@ use crate::model::{Fact, Facts, NvLink, NvmlOutcome, Outcome, Place, PortType, R
 const SECOND: &str = "0000:05:00.0";
 const SECOND_PORT: &str = "0000:00:05.0";
 
-/// A second GPU below a root port of its own, with this many NVLinks to the first, or none known.
+/// A second GPU below another root port, with this number of NVLinks to the first.
 fn two_gpus(links: Fact<usize>) -> Facts {
     let mut facts = machine();
     facts.add(root_port(SECOND_PORT));
@@ -32,7 +32,7 @@ fn two_gpus(links: Fact<usize>) -> Facts {
 }
 
 #[test]
-fn source_validation_and_upstream_forwarding_are_no_fault() {
+fn source_validation_and_upstream_forwarding_pass() {
     let found = only("pcie.acs", &machine());
     assert_eq!(found.outcome, Outcome::Pass);
     assert_eq!(
@@ -45,10 +45,10 @@ fn source_validation_and_upstream_forwarding_are_no_fault() {
 }
 
 #[test]
-fn a_switch_port_that_redirects_fails_and_names_the_register() {
+fn redirecting_switch_port_fails() {
     let mut facts = machine();
     set_acs(&mut facts, GPU_PORT, 0x1d);
-    // The root port is above the meeting of the two: its bits are none of their business.
+    // The root port is above the common switch, so its bits do not matter.
     set_acs(&mut facts, ROOT_PORT, 0x1d);
     let found = findings("pcie.acs", &facts, &["rdma"]);
     let outcomes: Vec<_> = found
@@ -75,9 +75,9 @@ fn a_switch_port_that_redirects_fails_and_names_the_register() {
 }
 
 #[test]
-fn at_the_root_complex_root_ports_alone_count_and_warn() {
+fn redirecting_root_port_warns() {
     let mut facts = machine();
-    // The NIC below another root port: PHB.
+    // PHB: the NIC is below another root port.
     facts.add(root_port("0000:00:02.0"));
     facts.device_mut(NIC).place = Fact::Known(Place {
         root: RootBus { domain: 0, bus: 0 },
@@ -100,7 +100,7 @@ fn at_the_root_complex_root_ports_alone_count_and_warn() {
 }
 
 #[test]
-fn between_host_bridges_the_bits_are_worth_knowing_only() {
+fn bits_between_host_bridges_are_info() {
     let mut facts = machine();
     facts.add(root_port("0000:80:01.0"));
     for (device, bridges) in [
@@ -119,7 +119,7 @@ fn between_host_bridges_the_bits_are_worth_knowing_only() {
     for port in [ROOT_PORT, "0000:80:01.0"] {
         set_acs(&mut facts, port, 0x1d);
     }
-    // The kernel sets them wherever an IOMMU is on: a machine without switches would never be without a warning.
+    // Only information: the kernel sets these bits whenever an IOMMU is on.
     let found = findings("pcie.acs", &facts, &["rdma"]);
     let outcomes: Vec<_> = found
         .iter()
@@ -135,7 +135,7 @@ fn between_host_bridges_the_bits_are_worth_knowing_only() {
 }
 
 #[test]
-fn gpus_joined_by_nvlink_are_not_judged_and_doubt_is_said() {
+fn gpus_connected_by_nvlink_are_not_judged() {
     for (links, outcome, word) in [
         (Fact::Known(4), None, ""),
         (Fact::Known(0), Some(Outcome::Warn), "GPU0 and GPU1 (PHB)"),
@@ -182,7 +182,7 @@ fn pairs_through_one_port_share_a_finding() {
 }
 
 #[test]
-fn a_translating_iommu_makes_clearing_useless() {
+fn translating_iommu_is_mentioned() {
     let mut facts = machine();
     set_acs(&mut facts, NIC_PORT, 0x0c);
     facts.attributes_mut(NIC).iommu_group = Fact::Known(Some(7));
@@ -203,12 +203,12 @@ fn a_translating_iommu_makes_clearing_useless() {
     assert!(
         !findings("pcie.acs", &facts, &[])[0]
             .message
-            .contains("gains nothing")
+            .contains("clearing only the bits does not help")
     );
 }
 
 #[test]
-fn what_a_virtual_machine_has_is_not_to_be_opened() {
+fn never_clears_port_above_passed_through_device() {
     let mut facts = machine();
     set_acs(&mut facts, GPU_PORT, 0x1d);
     let mut handed = gpu("0000:03:00.1");
@@ -233,7 +233,7 @@ fn what_a_virtual_machine_has_is_not_to_be_opened() {
 }
 
 #[test]
-fn a_pair_of_which_a_virtual_machine_has_one_is_none() {
+fn ignores_pairs_with_passed_through_device() {
     let mut facts = machine();
     set_acs(&mut facts, GPU_PORT, 0x1d);
     facts.driver.gpus = Fact::Known(Default::default());
@@ -242,14 +242,14 @@ fn a_pair_of_which_a_virtual_machine_has_one_is_none() {
 }
 
 #[test]
-fn grace_is_never_told_to_clear() {
+fn grace_keeps_bits() {
     let mut facts = machine();
     set_device_id(&mut facts, GPU, 0x2941);
     set_acs(&mut facts, GPU_PORT, 0x1d);
     let found = only("pcie.acs", &facts);
     assert_eq!((found.outcome, found.fix), (Outcome::Info, None));
     assert!(found.message.contains("xx111x1"));
-    // Vera by its root ports: an Arm machine with NVIDIA's bridges.
+    // Vera: an Arm machine with NVIDIA root ports.
     let mut facts = machine();
     set_acs(&mut facts, GPU_PORT, 0x1d);
     facts.platform.architecture = Fact::Known("aarch64".to_owned());
@@ -263,7 +263,7 @@ fn grace_is_never_told_to_clear() {
 }
 
 #[test]
-fn guests_and_the_unread_are_no_pass() {
+fn guests_and_unread_ports_do_not_pass() {
     let mut facts = machine();
     for port in [GPU_PORT, NIC_PORT] {
         facts.device_mut(port).config.acs = Fact::Unknown(Why::Denied);
@@ -284,7 +284,7 @@ fn guests_and_the_unread_are_no_pass() {
 }
 
 #[test]
-fn ports_without_the_capability_redirect_nothing() {
+fn ports_without_acs_pass() {
     let mut facts = machine();
     facts.device_mut(GPU_PORT).config.acs = Fact::Known(None);
     let found = only("pcie.acs", &facts);
@@ -293,7 +293,7 @@ fn ports_without_the_capability_redirect_nothing() {
 }
 
 #[test]
-fn a_pair_without_a_place_is_unknown() {
+fn unknown_place_of_second_gpu() {
     let mut facts = two_gpus(Fact::Known(0));
     facts.device_mut(SECOND).place = Fact::Unknown(Why::Broken);
     let found = findings("pcie.acs", &facts, &[]);
@@ -305,7 +305,7 @@ fn a_pair_without_a_place_is_unknown() {
 }
 
 #[test]
-fn many_pairs_are_counted_not_listed() {
+fn long_pair_list_is_truncated() {
     let mut facts = machine();
     facts.rdma = Fact::Known(Vec::new());
     facts.nvml = Fact::Unknown(Why::NotCovered);
@@ -326,7 +326,7 @@ fn many_pairs_are_counted_not_listed() {
 }
 
 #[test]
-fn a_gpu_whose_place_is_lost_is_no_reason_to_skip() {
+fn unknown_place_of_only_gpu() {
     let mut facts = machine();
     facts.device_mut(GPU).place = Fact::Unknown(Why::Broken);
     let found = only("pcie.acs", &facts);
@@ -334,13 +334,13 @@ fn a_gpu_whose_place_is_lost_is_no_reason_to_skip() {
         (found.outcome, found.subject),
         (Outcome::Unknown, format!("GPU0 ({GPU})"))
     );
-    // Nobody to reach: nothing to find out.
+    // Without a NIC there is no pair.
     facts.rdma = Fact::Known(Vec::new());
     assert_eq!(only("pcie.acs", &facts).outcome, Outcome::Skip);
 }
 
 #[test]
-fn egress_control_alone_blocks_and_does_not_redirect() {
+fn egress_control_blocks() {
     let mut facts = machine();
     set_acs(&mut facts, GPU_PORT, 0x20);
     if let Fact::Known(Some(acs)) = &mut facts.device_mut(GPU_PORT).config.acs {
@@ -363,9 +363,9 @@ fn egress_control_alone_blocks_and_does_not_redirect() {
     );
 }
 
-/// A text that begins below the root port: what the bridges are is what they say of themselves, or not known.
+/// A dump that begins below the root port: a bridge's role is the one in its capability, else unknown.
 #[test]
-fn without_the_port_above_a_bridge_is_what_it_says_it_is() {
+fn role_without_port_above() {
     let mut facts = machine();
     set_acs(&mut facts, GPU_PORT, 0x1d);
     let Fact::Known(devices) = &mut facts.pci else {
@@ -380,23 +380,27 @@ fn without_the_port_above_a_bridge_is_what_it_says_it_is() {
         }
     }
     let found = findings("pcie.acs", &facts, &[]);
-    let of = |found: &[crate::model::Finding], port: &str| {
+    let outcome = |found: &[crate::model::Finding], port: &str| {
         found
             .iter()
             .find(|finding| finding.subject.contains(port))
             .map(|finding| finding.outcome)
     };
-    assert_eq!(of(&found, GPU_PORT), Some(Outcome::Unknown), "{found:#?}");
-    for (port, is) in [
+    assert_eq!(
+        outcome(&found, GPU_PORT),
+        Some(Outcome::Unknown),
+        "{found:#?}"
+    );
+    for (port, kind) in [
         ("0000:01:00.0", PortType::UpstreamPort),
         (GPU_PORT, PortType::DownstreamPort),
         (NIC_PORT, PortType::DownstreamPort),
     ] {
         if let Fact::Known(Some(express)) = &mut facts.device_mut(port).config.express {
-            express.port = is;
+            express.port = kind;
         }
     }
     let found = findings("pcie.acs", &facts, &[]);
-    assert_eq!(of(&found, GPU_PORT), Some(Outcome::Fail), "{found:#?}");
-    assert_eq!(of(&found, NIC_PORT), Some(Outcome::Pass), "{found:#?}");
+    assert_eq!(outcome(&found, GPU_PORT), Some(Outcome::Fail), "{found:#?}");
+    assert_eq!(outcome(&found, NIC_PORT), Some(Outcome::Pass), "{found:#?}");
 }

@@ -1,4 +1,4 @@
-//! Groups by hand: whose addresses are translated, and whom that hurts.
+//! IOMMU groups of all types, by platform and profile.
 
 use crate::check::testing::{
     Edit, GPU, NIC, findings, gpu, machine, only, root_port, set_device_id,
@@ -53,7 +53,7 @@ fn off_and_identity_pass() {
 }
 
 #[test]
-fn translating_warns_for_rdma_and_names_the_parameter() {
+fn translation_warns_for_rdma() {
     for kind in ["DMA", "DMA-FQ"] {
         let facts = with(kind);
         let found = findings("pcie.iommu", &facts, &["rdma"]);
@@ -81,14 +81,14 @@ fn translating_warns_for_rdma_and_names_the_parameter() {
 }
 
 #[test]
-fn without_remapping_it_fails() {
+fn translation_without_remapping_fails() {
     let mut facts = with("DMA");
     facts.param("DmaRemapPeerMmio", "0");
     assert_eq!(first(&facts, "rdma").outcome, Outcome::Fail);
 }
 
 #[test]
-fn peers_without_nvlink_fail_under_p2p_on_bare_metal() {
+fn translation_fails_for_p2p_without_nvlink() {
     let mut facts = with("DMA");
     assert_eq!(
         first(&facts, "p2p").outcome,
@@ -97,7 +97,7 @@ fn peers_without_nvlink_fail_under_p2p_on_bare_metal() {
     );
     facts.add(root_port("0000:00:05.0"));
     facts.add(gpu("0000:05:00.0"));
-    // NVML does not speak of the second: no NVLink joins them.
+    // NVML does not list the second GPU, so no NVLink connects them.
     let found = first(&facts, "p2p");
     assert_eq!(found.outcome, Outcome::Fail);
     assert!(found.message.ends_with("may lose data silently."));
@@ -113,7 +113,7 @@ fn peers_without_nvlink_fail_under_p2p_on_bare_metal() {
 }
 
 #[test]
-fn an_smmu_is_normal_on_arm() {
+fn translation_on_arm_is_info() {
     let mut facts = with("DMA");
     facts.platform.architecture = Fact::Known("aarch64".to_owned());
     let found = first(&facts, "rdma");
@@ -132,7 +132,7 @@ fn an_smmu_is_normal_on_arm() {
 }
 
 #[test]
-fn what_a_virtual_machine_has_is_translated_for_it() {
+fn passed_through_gpu_is_not_judged() {
     let mut facts = with("DMA-FQ");
     crate::check::testing::bind(&mut facts, GPU, Some("vfio-pci"));
     let found = only("pcie.iommu", &facts);
@@ -143,7 +143,7 @@ fn what_a_virtual_machine_has_is_translated_for_it() {
 }
 
 #[test]
-fn an_unknown_architecture_gets_both_parameters() {
+fn unknown_architecture_names_both_parameters() {
     let mut facts = with("DMA");
     facts.platform.architecture = Fact::Unknown(Why::NotCovered);
     let command = first(&facts, "rdma").fix.expect("a fix").text();

@@ -1,4 +1,4 @@
-//! What pcie.payload says of each case.
+//! Payload and read request sizes that match or not.
 
 use super::*;
 use crate::check::testing::{
@@ -31,8 +31,8 @@ fn equal_payloads_pass() {
 }
 
 #[test]
-fn a_sender_above_its_receiver_fails() {
-    // The NIC sends 512 where its port takes 256, and so do the GPU's port and the GPU.
+fn sender_above_receiver_fails() {
+    // The NIC sends 512 bytes; its port, the GPU's port and the GPU accept 256.
     let mut facts = machine();
     set(&mut facts, NIC, 512, 4096);
     let found = findings("pcie.payload", &facts, &[]);
@@ -50,7 +50,7 @@ fn a_sender_above_its_receiver_fails() {
             .as_ref()
             .is_some_and(|fix| fix.text().contains("pcie_bus_safe"))
     );
-    // Every port takes 512, the GPU does not: only between the two.
+    // All ports accept 512, the GPU 256: a mismatch only between NIC and GPU.
     for port in [ROOT_PORT, "0000:01:00.0", GPU_PORT, NIC_PORT] {
         set(&mut facts, port, 512, 512);
     }
@@ -66,11 +66,15 @@ fn a_sender_above_its_receiver_fails() {
 }
 
 #[test]
-fn a_root_port_that_may_answer_with_too_much_warns() {
+fn root_port_with_larger_payload_warns() {
     let mut facts = machine();
     set(&mut facts, ROOT_PORT, 512, 512);
     let found = findings("pcie.payload", &facts, &[]);
-    assert_eq!(found[0].outcome, Outcome::Warn, "it asks for 4096 at once");
+    assert_eq!(
+        found[0].outcome,
+        Outcome::Warn,
+        "it requests 4096 bytes at once"
+    );
     for device in [GPU, NIC] {
         set(&mut facts, device, 256, 256);
     }
@@ -86,7 +90,7 @@ fn a_root_port_that_may_answer_with_too_much_warns() {
 }
 
 #[test]
-fn small_packets_and_reads_are_worth_knowing() {
+fn small_packets_and_reads_are_info() {
     let mut facts = machine();
     for device in [ROOT_PORT, "0000:01:00.0", GPU_PORT, NIC_PORT, GPU] {
         set(&mut facts, device, 128, 512);
@@ -111,7 +115,7 @@ fn small_packets_and_reads_are_worth_knowing() {
 }
 
 #[test]
-fn a_virtual_functions_register_says_nothing() {
+fn ignores_virtual_functions() {
     let mut facts = machine();
     set(&mut facts, NIC, 128, 128);
     facts.nic_mut().physical_function = Fact::Known(Some(crate::check::testing::bdf(NIC_PORT)));

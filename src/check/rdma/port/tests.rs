@@ -1,4 +1,4 @@
-//! Ports of the small machine, changed one at a time.
+//! Ports, GIDs and MTUs of the small machine.
 
 use super::*;
 use crate::check::testing::{Edit, findings, machine, only};
@@ -42,7 +42,7 @@ fn link_local() -> Vec<RdmaGid> {
 }
 
 #[test]
-fn roce_wants_an_address_that_others_reach() {
+fn roce_needs_routed_address() {
     let mut gids = link_local();
     gids.push(gid(2, GidReach::Ipv4, "IB/RoCE v1", true));
     gids.push(gid(3, GidReach::Ipv4, ROCE_V2, true));
@@ -58,8 +58,8 @@ fn roce_wants_an_address_that_others_reach() {
     assert_eq!(only("rdma.port", &roce(Vec::new())).outcome, Outcome::Warn);
 }
 
-/// The port as an open device tells of it.
-fn telling(mut facts: Facts, active: u32, largest: u32) -> Facts {
+/// With port attributes from an open device.
+fn with_verbs_port(mut facts: Facts, active: u32, largest: u32) -> Facts {
     let opened = VerbsTrial::Opened(VerbsDevice {
         ports: vec![VerbsPort {
             number: 1,
@@ -75,13 +75,13 @@ fn telling(mut facts: Facts, active: u32, largest: u32) -> Facts {
 }
 
 #[test]
-fn what_packets_carry_is_judged_on_active_ports_alone() {
+fn small_mtu_is_reported() {
     let with_mtu = |mtu: u32| {
         let mut gids = vec![gid(3, GidReach::Ipv4, ROCE_V2, true)];
         gids[0].mtu = Fact::Known(Some(mtu));
         roce(gids)
     };
-    // The kernel's own table: 96 bytes of headers.
+    // As the kernel computes it, with 96 bytes of headers.
     for (mtu, outcome, word) in [
         (4192, Outcome::Pass, "on eth0."),
         (4191, Outcome::Info, "packets of 2048 bytes"),
@@ -125,11 +125,11 @@ fn what_packets_carry_is_judged_on_active_ports_alone() {
             "have 512 of 4096 bytes",
         ),
     ] {
-        let found = only("rdma.port", &telling(facts, active, largest));
+        let found = only("rdma.port", &with_verbs_port(facts, active, largest));
         assert_eq!(found.outcome, outcome, "{active} of {largest}");
         assert!(found.message.contains(word), "{}", found.message);
     }
-    let mut down = telling(machine(), 256, 4096);
+    let mut down = with_verbs_port(machine(), 256, 4096);
     port_mut(&mut down).state = known("DOWN");
     let found = findings("rdma.port", &down, &[]);
     assert_eq!(
@@ -139,7 +139,7 @@ fn what_packets_carry_is_judged_on_active_ports_alone() {
 }
 
 #[test]
-fn a_nic_that_is_nobodys_best_needs_no_address() {
+fn distant_nic_needs_no_address() {
     let mut facts = roce(link_local());
     let far = "0000:05:00.0";
     let mut nic = crate::check::testing::rdma("mlx5_1", far);
@@ -156,15 +156,18 @@ fn a_nic_that_is_nobodys_best_needs_no_address() {
         devices.push(nic);
     }
     let found = findings("rdma.port", &facts, &[]);
-    let said: Vec<_> = found
+    let outcomes: Vec<_> = found
         .iter()
         .map(|f| (f.subject.as_str(), f.outcome))
         .collect();
-    assert_eq!(said, [("mlx5_0", Outcome::Warn), ("mlx5_1", Outcome::Info)]);
+    assert_eq!(
+        outcomes,
+        [("mlx5_0", Outcome::Warn), ("mlx5_1", Outcome::Info)]
+    );
 }
 
 #[test]
-fn an_address_in_another_namespace_is_of_no_use_here() {
+fn address_in_other_namespace_warns() {
     let found = only(
         "rdma.port",
         &roce(vec![gid(3, GidReach::Ipv6, ROCE_V2, false)]),
@@ -184,17 +187,17 @@ fn an_address_in_another_namespace_is_of_no_use_here() {
 }
 
 #[test]
-fn a_port_that_is_down_is_no_fault_while_another_is_up() {
+fn warns_only_if_all_ports_are_down() {
     let mut facts = machine();
     assert_eq!(only("rdma.port", &facts).outcome, Outcome::Pass);
     port_mut(&mut facts).state = known("DOWN");
     let found = findings("rdma.port", &facts, &[]);
-    let said: Vec<_> = found
+    let outcomes: Vec<_> = found
         .iter()
         .map(|f| (f.subject.as_str(), f.outcome))
         .collect();
     assert_eq!(
-        said,
+        outcomes,
         [("mlx5_0", Outcome::Info), ("machine", Outcome::Warn)]
     );
     if let Fact::Known(ports) = &mut facts.nic_mut().ports {
@@ -206,18 +209,18 @@ fn a_port_that_is_down_is_no_fault_while_another_is_up() {
         ports.push(up);
     }
     let found = findings("rdma.port", &facts, &[]);
-    let said: Vec<_> = found
+    let outcomes: Vec<_> = found
         .iter()
         .map(|f| (f.subject.as_str(), f.outcome))
         .collect();
     assert_eq!(
-        said,
+        outcomes,
         [("mlx5_0/1", Outcome::Info), ("mlx5_0/2", Outcome::Pass)]
     );
 }
 
 #[test]
-fn infiniband_without_a_subnet_manager_stays_in_init() {
+fn port_in_init_needs_subnet_manager() {
     let mut facts = machine();
     port_mut(&mut facts).state = known("INIT");
     let found = findings("rdma.port", &facts, &[]);
@@ -227,8 +230,8 @@ fn infiniband_without_a_subnet_manager_stays_in_init() {
 }
 
 #[test]
-fn the_payload_that_an_open_device_tells_is_evidence() {
-    let evidence = only("rdma.port", &telling(machine(), 4096, 4096)).evidence;
+fn mtu_of_open_device_is_evidence() {
+    let evidence = only("rdma.port", &with_verbs_port(machine(), 4096, 4096)).evidence;
     assert!(
         evidence.iter().any(|e| e.value == "4096 bytes"),
         "{evidence:?}"

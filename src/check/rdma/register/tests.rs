@@ -1,4 +1,4 @@
-//! rdma.register on machines where this or that memory path was tried.
+//! Trials of both memory paths with all results.
 
 use super::*;
 use crate::check::testing::{GPU, NIC, bdf, bind, findings, machine, only, two_gpus};
@@ -51,7 +51,7 @@ fn fix(found: &Finding) -> (&str, String) {
 }
 
 #[test]
-fn one_road_is_enough_and_the_finding_names_it() {
+fn one_memory_path_is_enough() {
     for (dmabuf, peermem, words) in [
         (
             MemoryPathTrial::Registered,
@@ -93,7 +93,7 @@ fn one_road_is_enough_and_the_finding_names_it() {
 }
 
 #[test]
-fn without_a_road_each_refusal_has_its_cure() {
+fn each_error_has_its_remedy() {
     for (dmabuf, peermem, message, remedy) in [
         (
             95,
@@ -135,7 +135,7 @@ fn without_a_road_each_refusal_has_its_cure() {
 }
 
 #[test]
-fn a_driver_that_knows_no_peer_memory_is_not_told_to_load_it() {
+fn remedy_depends_on_nic_driver() {
     let mut facts = without_peermem(tried(refused(95), refused(14)));
     bind(&mut facts, NIC, Some("irdma"));
     assert_eq!(
@@ -155,7 +155,7 @@ fn a_driver_that_knows_no_peer_memory_is_not_told_to_load_it() {
 }
 
 #[test]
-fn what_was_not_tried_is_unknown() {
+fn missing_trials_are_unknown() {
     let denied = VerbsError {
         code: Some(13),
         reason: "cannot open mlx5_0: Permission denied (os error 13)".to_owned(),
@@ -210,7 +210,7 @@ fn what_was_not_tried_is_unknown() {
 }
 
 #[test]
-fn it_is_judged_where_there_are_gpus_and_cards_alone() {
+fn needs_gpu_and_nic() {
     let sound = || tried(MemoryPathTrial::Registered, MemoryPathTrial::Registered);
     let skipped = |facts: &Facts| {
         let found = only("rdma.register", facts);
@@ -221,7 +221,7 @@ fn it_is_judged_where_there_are_gpus_and_cards_alone() {
     let mut facts = sound();
     facts.rdma = Fact::Known(Vec::new());
     assert_eq!(skipped(&facts), "There is no NIC with RDMA.");
-    // Software over a network device is no NIC, whatever it registered.
+    // A software device is no NIC.
     let mut facts = sound();
     if let Fact::Known(devices) = &mut facts.rdma {
         devices[0].parent = Fact::Known(Some("eth0".to_owned()));
@@ -230,7 +230,7 @@ fn it_is_judged_where_there_are_gpus_and_cards_alone() {
     let mut facts = sound();
     bind(&mut facts, GPU, Some("vfio-pci"));
     assert_eq!(skipped(&facts), "This machine uses no GPU itself.");
-    // Each GPU is judged, also one that was not tried.
+    // Every GPU is judged, with or without a trial.
     let facts = Facts {
         registration: sound().registration,
         ..two_gpus("0000:05:00.0")

@@ -1,4 +1,4 @@
-//! rdma.uar-map on machines where a doorbell was registered, or not.
+//! Trials of doorbell registrations with all results.
 
 use super::*;
 use crate::check::testing::{
@@ -60,7 +60,7 @@ fn fix(found: &Finding) -> (&str, String) {
 }
 
 #[test]
-fn a_doorbell_that_is_registered_passes() {
+fn registered_doorbell_passes() {
     let found = asynchronous(&with(DoorbellTrial::Registered));
     assert_eq!(
         (found.outcome, found.subject.as_str(), found.fix),
@@ -74,7 +74,7 @@ fn a_doorbell_that_is_registered_passes() {
 }
 
 #[test]
-fn each_refusal_has_its_cause_and_its_cure() {
+fn each_error_has_its_remedy() {
     for (code, name, cause, remedy) in [
         (
             304,
@@ -107,7 +107,7 @@ fn each_refusal_has_its_cause_and_its_cure() {
         assert_eq!(
             only("rdma.uar-map", &facts).outcome,
             Outcome::Info,
-            "who does not want Async"
+            "without profile async"
         );
         assert!(
             found.message.starts_with("GPU0 cannot ring its doorbell: "),
@@ -127,7 +127,7 @@ fn each_refusal_has_its_cause_and_its_cure() {
 }
 
 #[test]
-fn a_peer_mapping_that_is_refused_is_opened_unless_the_next_load_does() {
+fn denied_peer_mapping_has_a_fix() {
     let mut facts = with(not_permitted());
     shut(&mut facts);
     facts.modprobe.directives = Fact::Known(Vec::new());
@@ -145,7 +145,7 @@ fn a_peer_mapping_that_is_refused_is_opened_unless_the_next_load_does() {
     );
     assert!(command.starts_with("Write 'options nvidia"), "{command}");
 
-    // It is written already, and the driver was loaded before it was.
+    // Set in modprobe.d after the driver was loaded.
     let mut written = facts.clone();
     let line = "NVreg_RegistryDwords=PeerMappingOverride=1;";
     written.modprobe.directives =
@@ -158,14 +158,14 @@ fn a_peer_mapping_that_is_refused_is_opened_unless_the_next_load_does() {
             && command.contains("/etc/modprobe.d/gdr.conf"),
         "{command}"
     );
-    // A GPU's own key goes before the common one.
+    // A key for one GPU overrides the common key.
     let own = "NVreg_RegistryDwords=PeerMappingOverride=1; \
                NVreg_RegistryDwordsPerDevice=pci=0000:03:00.0;PeerMappingOverride=0";
     written.modprobe.directives =
         Fact::Known(vec![options("/etc/modprobe.d/gdr.conf", "nvidia", own)]);
     assert_eq!(fix(&asynchronous(&written)).0, "peer-mapping");
 
-    // A container's own modprobe.d says nothing.
+    // A container's modprobe.d does not count.
     facts.platform.container_marks = Fact::Known(vec!["namespace pid".to_owned()]);
     let found = asynchronous(&facts);
     let (id, command) = fix(&found);
@@ -175,7 +175,7 @@ fn a_peer_mapping_that_is_refused_is_opened_unless_the_next_load_does() {
         "{command}"
     );
 
-    // It is open, and refused all the same.
+    // Allowed by the loaded driver, but denied.
     let mut open = with(not_permitted());
     open.param("RegistryDwords", "PeerMappingOverride=1");
     let found = asynchronous(&open);
@@ -188,7 +188,7 @@ fn a_peer_mapping_that_is_refused_is_opened_unless_the_next_load_does() {
 }
 
 #[test]
-fn gpus_that_differ_are_told_apart() {
+fn gpus_with_different_results() {
     let gpus = |second: DoorbellTrial| Facts {
         registration: tried(vec![
             of_gpu(GPU, Some(rdma_nics(DoorbellTrial::Registered))),
@@ -210,12 +210,12 @@ fn gpus_that_differ_are_told_apart() {
         "pci=0000:03:00.0;PeerMappingOverride=1",
     );
     let found = findings("rdma.uar-map", &facts, &["async"]);
-    let told: Vec<_> = found
+    let outcomes: Vec<_> = found
         .iter()
         .map(|f| (f.subject.as_str(), f.outcome))
         .collect();
     assert_eq!(
-        told,
+        outcomes,
         [
             ("GPU0–mlx5_0", Outcome::Pass),
             ("GPU1–mlx5_0", Outcome::Fail)
@@ -223,12 +223,12 @@ fn gpus_that_differ_are_told_apart() {
     );
     assert!(
         !found[1].message.contains("although"),
-        "that key is the other's"
+        "the key is for the other GPU"
     );
 }
 
 #[test]
-fn what_was_not_tried_is_unknown() {
+fn missing_trials_are_unknown() {
     let refusal = |code: i32, words: &str| VerbsError {
         code: Some(code),
         reason: words.to_owned(),
@@ -238,7 +238,7 @@ fn what_was_not_tried_is_unknown() {
         registration: Some(registration),
         ..machine()
     };
-    let of = |doorbells| Facts {
+    let doorbells = |doorbells| Facts {
         registration: tried(vec![of_gpu(GPU, doorbells)]),
         ..machine()
     };
@@ -269,16 +269,16 @@ fn what_was_not_tried_is_unknown() {
             "thread domain",
         ),
         (
-            of(Some(DoorbellTrials::NotTried { reason: reason() })),
+            doorbells(Some(DoorbellTrials::NotTried { reason: reason() })),
             "GPU0 cannot be used by this process",
             "gpu.driver",
         ),
         (
-            of(Some(DoorbellTrials::Tried([].into()))),
+            doorbells(Some(DoorbellTrials::Tried([].into()))),
             "it was not tried",
             "rdma.provider",
         ),
-        (of(None), "did not include this", "this version"),
+        (doorbells(None), "did not include this", "this version"),
         (
             outcome(Fact::Known(RegistrationOutcome::Tried(Vec::new()))),
             "CUDA does not show GPU0",
@@ -311,7 +311,7 @@ fn what_was_not_tried_is_unknown() {
             found
                 .needs
                 .as_deref()
-                .is_some_and(|told| told.contains(needs)),
+                .is_some_and(|text| text.contains(needs)),
             "{found:#?}"
         );
         assert!(!found.evidence.is_empty());
@@ -319,7 +319,7 @@ fn what_was_not_tried_is_unknown() {
 }
 
 #[test]
-fn it_is_judged_where_there_are_gpus_and_mlx5_nics_alone() {
+fn needs_gpu_and_mlx5_nic() {
     let skipped = |facts: &Facts| {
         let found = asynchronous(facts);
         assert_eq!(found.outcome, Outcome::Skip, "{}", found.message);

@@ -125,7 +125,7 @@ fn all_of(snapshot: &Snapshot) -> String {
 }
 
 #[test]
-fn no_original_is_left() {
+fn replaces_all_originals() {
     let mut snapshot = rich();
     mask(&mut snapshot, &known());
     assert!(snapshot.masked);
@@ -211,7 +211,7 @@ fn masking_is_linear() {
     );
 }
 
-/// Many short candidates in one long word, many names, many signs.
+/// Many short candidates in one long word, many names, many `@` signs.
 #[test]
 fn masking_hostile_text_is_linear() {
     let size = 1 << 18;
@@ -250,7 +250,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_text_can_be_masked(text in ".{0,60}[0-9a-f:.@/=_-]{0,60}\\PC{0,20}") {
+    fn masks_any_text(text in ".{0,60}[0-9a-f:.@/=_-]{0,60}\\PC{0,20}") {
         mask(&mut with_text("/proc/cmdline", &text), &known());
     }
 
@@ -261,7 +261,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_can_be_masked(at in 0u64..0x120, bytes in proptest::collection::vec(any::<u8>(), 0..80), name in "config|vpd|x") {
+    fn masks_any_bytes(at in 0u64..0x120, bytes in proptest::collection::vec(any::<u8>(), 0..80), name in "config|vpd|x") {
         let path = format!("/sys/{name}");
         let recorded = Recorded {
             parts: Some(vec![part(at, &bytes)]),

@@ -23,7 +23,7 @@ fn volume_group_does_not_protect_a_name() {
 }
 
 #[test]
-fn common_word_is_a_name_only_in_name_position() {
+fn masks_common_words_in_name_positions_only() {
     let line = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (build@open)\n";
     let mut snapshot = with_text("/proc/driver/nvidia/version", line);
     let others = [

@@ -1,4 +1,4 @@
-//! What a machine's topology promises to a probe: its GPUs, its RDMA devices, and the paths between them.
+//! The machine as a probe expects it: GPUs, RDMA devices, and the paths between them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +10,8 @@ use crate::probe::cpus::usable;
 use crate::probe::machine::{self, GpuPath, Place, ProbedNic};
 use crate::topo::{self, Topology};
 
-/// What the PCI tree promises. A probe looks at every pair with a GPU: of too many it does none.
-pub fn promised(machine: &Machine, facts: &Facts) -> anyhow::Result<machine::Machine> {
+/// The expected machine. A probe compares every pair with a GPU, so too many devices are an error.
+pub fn expected_machine(machine: &Machine, facts: &Facts) -> anyhow::Result<machine::Machine> {
     let names = machine.names();
     let topology = topo::topology(facts);
     if let Some(omission) = topology.omission() {
@@ -21,7 +21,7 @@ pub fn promised(machine: &Machine, facts: &Facts) -> anyhow::Result<machine::Mac
     let gpus = topology.rows_of(Kind::Gpu).filter_map(|(_, row)| {
         let bdf = row.bdf?;
         let link = match facts.device(bdf).map(|device| forest.link_above(device)) {
-            // A GPU that idles has slowed its link down: what counts is what it can be.
+            // An idle GPU may slow its link down: use the maximum.
             Some(Fact::Known(Some(link))) => link.max.bytes_per_second().filter(|rate| *rate > 0),
             _ => None,
         };
@@ -41,15 +41,15 @@ pub fn promised(machine: &Machine, facts: &Facts) -> anyhow::Result<machine::Mac
         })
     });
     let nodes = facts.numa.known().into_iter().flatten();
-    // A job that was given the CPUs of one node probes from there.
-    let within_reach = |node: &NumaNode| NumaNode {
+    // A job may be limited to the CPUs of one node.
+    let usable_node = |node: &NumaNode| NumaNode {
         id: node.id,
         cpus: usable(&node.cpus),
     };
     Ok(machine::Machine {
         host: facts.host.clone(),
         gpus: gpus.collect(),
-        nodes: nodes.map(within_reach).collect(),
+        nodes: nodes.map(usable_node).collect(),
         paths: paths(facts, &topology),
         nics: nics(facts, &topology),
     })
@@ -57,7 +57,7 @@ pub fn promised(machine: &Machine, facts: &Facts) -> anyhow::Result<machine::Mac
 
 /// The paths between the GPUs, each in both directions.
 fn paths(facts: &Facts, topology: &Topology<'_>) -> BTreeMap<(Bdf, Bdf), GpuPath> {
-    let grants = Grants::new(facts);
+    let peers = PeerStatus::new(facts);
     let gpus: Vec<(usize, Bdf)> = topology
         .rows_of(Kind::Gpu)
         .filter_map(|(at, row)| Some((at, row.bdf?)))
@@ -71,14 +71,14 @@ fn paths(facts: &Facts, topology: &Topology<'_>) -> BTreeMap<(Bdf, Bdf), GpuPath
             nvlinks: pair.and_then(|pair| pair.nvlinks.known().copied()),
             pci: rate(topology, a, b),
             class: topology.class(a, b).map(|class| class.letters().to_owned()),
-            nvml: grants.of(from, to),
+            nvml: peers.of(from, to),
         };
         ((from, to), between)
     })
     .collect()
 }
 
-/// What the narrowest link between two rows carries.
+/// Bandwidth of the narrowest link between two rows.
 fn rate(topology: &Topology<'_>, a: usize, b: usize) -> Option<u64> {
     let path = topology.route(a, b).ok()?;
     let narrowest = topo::narrowest(&path);
@@ -88,23 +88,23 @@ fn rate(topology: &Topology<'_>, a: usize, b: usize) -> Option<u64> {
         .filter(|rate| *rate > 0)
 }
 
-/// What NVML says of one GPU reaching another.
+/// NVML's peer-to-peer status, by pair of GPUs.
 #[derive(Default)]
-struct Grants<'a> {
+struct PeerStatus<'a> {
     indices: BTreeMap<Bdf, u32>,
     pairs: BTreeMap<(u32, u32), &'a NvmlPair>,
 }
 
-impl<'a> Grants<'a> {
+impl<'a> PeerStatus<'a> {
     fn new(facts: &'a Facts) -> Self {
-        let mut grants = Self::default();
+        let mut peers = Self::default();
         for gpu in facts.nvml().into_iter().flat_map(|nvml| &nvml.gpus) {
-            grants.indices.entry(gpu.bdf).or_insert(gpu.index);
+            peers.indices.entry(gpu.bdf).or_insert(gpu.index);
         }
         for pair in facts.nvml().into_iter().flat_map(|nvml| &nvml.pairs) {
-            grants.pairs.entry((pair.from, pair.to)).or_insert(pair);
+            peers.pairs.entry((pair.from, pair.to)).or_insert(pair);
         }
-        grants
+        peers
     }
 
     fn of(&self, from: Bdf, to: Bdf) -> BTreeMap<String, String> {
@@ -112,15 +112,16 @@ impl<'a> Grants<'a> {
         let pair = index(from)
             .zip(index(to))
             .and_then(|pair| self.pairs.get(&pair));
-        let said = pair.into_iter().flat_map(|pair| &pair.p2p);
-        said.filter_map(|(what, status)| {
-            Some((what.words().to_owned(), status.known()?.words().to_owned()))
-        })
-        .collect()
+        let status = pair.into_iter().flat_map(|pair| &pair.p2p);
+        status
+            .filter_map(|(what, status)| {
+                Some((what.words().to_owned(), status.known()?.words().to_owned()))
+            })
+            .collect()
     }
 }
 
-/// The RDMA devices that carry data, by their numbers.
+/// The RDMA devices that carry data, sorted by number.
 fn nics(facts: &Facts, topology: &Topology<'_>) -> Vec<ProbedNic> {
     let mut devices: BTreeMap<&str, &RdmaDevice> = BTreeMap::new();
     for device in facts.rdma.known().into_iter().flatten() {
@@ -170,7 +171,7 @@ fn nics(facts: &Facts, topology: &Topology<'_>) -> Vec<ProbedNic> {
     nics
 }
 
-/// A port that is up, and what it carries.
+/// Number and bandwidth of an active port.
 fn port(port: &RdmaPort) -> Option<(u8, Option<u64>)> {
     // As in `4: ACTIVE`, or `ACTIVE`.
     let is_up = port
@@ -184,7 +185,7 @@ fn port(port: &RdmaPort) -> Option<(u8, Option<u64>)> {
     ))
 }
 
-/// Of a rate as in `400 Gb/sec (4X NDR)`.
+/// Parses a rate as in `400 Gb/sec (4X NDR)`.
 fn bytes_per_second(rate: &str) -> Option<u64> {
     let (number, unit) = rate.split_once(' ')?;
     let gigabits: f64 = number
@@ -200,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_is_in_bytes_a_second() {
+    fn converts_rates_to_bytes_per_second() {
         for (rate, bytes) in [
             ("400 Gb/sec (4X NDR)", Some(50_000_000_000)),
             ("2.5 Gb/sec (1X SDR)", Some(312_500_000)),
