@@ -24,7 +24,7 @@ pub fn kernel(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let Some(numbers) = version::kernel(release) else {
         return vec![Judgement::unknown("machine", Why::Broken, SOURCE)];
     };
-    let of = |has: bool| {
+    let list = |has: bool| {
         let features = FEATURES
             .iter()
             .filter(move |(since, _)| (numbers >= *since) == has);
@@ -33,7 +33,7 @@ pub fn kernel(ctx: &Ctx<'_>) -> Vec<Judgement> {
             .collect::<Vec<_>>()
             .join(", ")
     };
-    let (has, lacks) = (of(true), of(false));
+    let (has, lacks) = (list(true), list(false));
     let mut message = match (has.is_empty(), lacks.is_empty()) {
         (false, true) => format!("Kernel {release} has {has}."),
         (false, false) => format!("Kernel {release} has {has}; missing: {lacks}."),
