@@ -104,28 +104,6 @@ mod tests {
     }
 
     #[test]
-    fn warns_if_nothing_loads_needed_module() {
-        let mut facts = closed();
-        assert_eq!(only("peermem.boot", &facts).outcome, Outcome::Pass);
-        facts.module_files.at_boot = Fact::Known(Vec::new());
-        let found = only("peermem.boot", &facts);
-        assert_eq!(found.outcome, Outcome::Warn);
-        assert!(
-            found
-                .fix
-                .expect("a fix")
-                .text()
-                .contains("/etc/modules-load.d/nvidia-peermem.conf")
-        );
-        facts.driver = machine().driver;
-        assert_eq!(
-            only("peermem.boot", &facts).outcome,
-            Outcome::Info,
-            "dma-buf is open"
-        );
-    }
-
-    #[test]
     fn configuration_of_old_module_does_not_count() {
         let mut facts = closed();
         facts.module_files.at_boot = at_boot("/etc/infiniband/nv_peer_mem.conf", "ONBOOT=yes");

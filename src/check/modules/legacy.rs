@@ -176,13 +176,6 @@ mod tests {
     }
 
     #[test]
-    fn both_modules_fail() {
-        let mut facts = old("1.3-0", "5.8-1.1.2");
-        facts.peer_memory.nvidia_peermem = Fact::Known(true);
-        assert_eq!(only("peermem.legacy", &facts).outcome, Outcome::Fail);
-    }
-
-    #[test]
     fn nvidia_peermem_needs_parameter_with_old_stack() {
         let mut facts = machine();
         assert_eq!(only("peermem.legacy", &facts).outcome, Outcome::Pass);

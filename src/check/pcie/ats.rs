@@ -154,23 +154,6 @@ mod tests {
     }
 
     #[test]
-    fn guest_needs_ats() {
-        let mut facts = machine();
-        facts.platform.hypervisor_flag = Fact::Known(true);
-        let found = only("pcie.ats", &facts);
-        assert_eq!(found.outcome, Outcome::Info);
-        assert!(
-            found
-                .fix
-                .expect("advice")
-                .text()
-                .starts_with("On the host, set ATS_ENABLED=1")
-        );
-        with_ats(&mut facts);
-        assert_eq!(only("pcie.ats", &facts).outcome, Outcome::Pass);
-    }
-
-    #[test]
     fn bare_metal_needs_none_below_nic_switch() {
         let mut facts = machine();
         with_ats(&mut facts);

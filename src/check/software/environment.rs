@@ -224,8 +224,8 @@ fn expandable(ctx: &Ctx<'_>, value: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::check::testing::{Edit, findings, gpu, machine, only, root_port};
-    use crate::model::{Fact, Facts, Outcome, Why};
+    use crate::check::testing::{Edit, gpu, machine, only, root_port};
+    use crate::model::{Fact, Facts, Outcome};
 
     fn set(facts: &mut Facts, name: &str, value: &str) {
         facts.environment = Fact::Known([(name.to_owned(), value.to_owned())].into());
@@ -353,15 +353,5 @@ mod tests {
                 "{name}={value}"
             );
         }
-    }
-
-    #[test]
-    fn unread_environment_is_unknown() {
-        let mut facts = machine();
-        facts.environment = Fact::Unknown(Why::Denied);
-        assert_eq!(
-            findings("env.contradiction", &facts, &[])[0].outcome,
-            Outcome::Unknown
-        );
     }
 }

@@ -161,7 +161,7 @@ fn named(what: &str, library: &Library) -> String {
 mod tests {
     use super::*;
     use crate::check::testing::{findings, machine, only};
-    use crate::model::{Facts, Found, Outcome, Why};
+    use crate::model::{Facts, Found, Outcome};
 
     fn library(name: &str, plugins: Option<&[&str]>, words: &[&str]) -> Library {
         let list = |names: &[&str]| {
@@ -257,17 +257,5 @@ mod tests {
         let outcomes: Vec<_> = found.iter().map(|found| found.outcome).collect();
         assert_eq!(outcomes, [Outcome::Info, Outcome::Pass]);
         assert!(found[1].subject.contains("site-packages"));
-    }
-
-    #[test]
-    fn missing_and_unknown_libraries() {
-        assert_eq!(only("mpi.cuda-aware", &machine()).outcome, Outcome::Skip);
-        let mut facts = machine();
-        facts.software.libraries = Fact::Unknown(Why::Denied);
-        assert_eq!(only("mpi.cuda-aware", &facts).outcome, Outcome::Unknown);
-        assert_eq!(
-            only("mpi.cuda-aware", &Facts::default()).outcome,
-            Outcome::Unknown
-        );
     }
 }

@@ -213,49 +213,19 @@ mod tests {
     }
 
     #[test]
-    fn plugin_and_nccl_need_common_interface() {
-        let plugin = |words: &[&str]| library("libnccl-net.so", None, words);
+    fn plugin_interfaces() {
         let nccl = || library("libnccl.so.2", Some("2.18.3"), &[]);
-        let found = only(
-            "sw.net-plugin",
-            &with(vec![
-                nccl(),
-                plugin(&["ncclNetPlugin_v10", "ncclNetPlugin_v9"]),
-            ]),
-        );
-        assert_eq!(found.outcome, Outcome::Info);
-        assert!(
-            found.message.contains("from v4 to v6") && found.message.contains("only v9, v10"),
-            "{}",
-            found.message
-        );
-        let found = only(
-            "sw.net-plugin",
-            &with(vec![
-                nccl(),
-                plugin(&["ncclNetPlugin_v10", "ncclNetPlugin_v5"]),
-            ]),
-        );
-        assert_eq!(found.outcome, Outcome::Pass);
-        let later = library("libnccl.so.2", Some("2.27.3"), &[]);
-        let found = only(
-            "sw.net-plugin",
-            &with(vec![later, plugin(&["ncclNetPlugin_v5"])]),
-        );
-        assert!(
-            found.message.contains("from v6 to v10"),
-            "{}",
-            found.message
-        );
-        assert!(
-            found
-                .fix
-                .is_some_and(|fix| fix.text().contains("newer release of the plugin"))
-        );
-        assert_eq!(
-            only("sw.net-plugin", &with(vec![nccl(), plugin(&[])])).outcome,
-            Outcome::Unknown
-        );
+        for (words, outcome) in [
+            (
+                &["ncclNetPlugin_v10", "ncclNetPlugin_v5"][..],
+                Outcome::Pass,
+            ),
+            (&[][..], Outcome::Unknown),
+        ] {
+            let plugin = library("libnccl-net.so", None, words);
+            let found = only("sw.net-plugin", &with(vec![nccl(), plugin]));
+            assert_eq!(found.outcome, outcome, "{words:?}");
+        }
     }
 
     #[test]

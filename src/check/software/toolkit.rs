@@ -129,38 +129,15 @@ mod tests {
     }
 
     #[test]
-    fn first_library_counts() {
+    fn other_libraries_are_info() {
         let found_with = |libraries| only("sw.toolkit", &with(libraries));
-        assert_eq!(
-            found_with(vec![system("580.159.04")]).outcome,
-            Outcome::Pass
-        );
-        let found = found_with(vec![system("535.129.03")]);
-        assert!(
-            found.message.contains("two installations are mixed"),
-            "{}",
-            found.message
-        );
-        let stub = library(
-            "/usr/local/cuda/lib64/stubs/libcuda.so.1",
-            None,
-            Found::LibraryPath,
-        );
-        assert!(
-            found_with(vec![stub, system("580.159.04")])
-                .message
-                .contains("error 34")
-        );
         let compat = library(
             "/usr/local/cuda/compat/libcuda.so.1",
             Some("590.10"),
             Found::LibraryPath,
         );
-        assert!(
-            found_with(vec![compat, system("580.159.04")])
-                .message
-                .contains("cuda-compat")
-        );
+        let found = found_with(vec![compat, system("580.159.04")]);
+        assert!(found.message.contains("cuda-compat"));
         let other = library("/opt/old/libcuda.so.1", Some("470.1"), Found::Cache);
         let found = found_with(vec![system("580.159.04"), other]);
         assert_eq!(found.outcome, Outcome::Info);

@@ -8,7 +8,7 @@
 
 mod machine;
 
-pub use machine::{gpu, machine, module_file, node, options, rdma, root_port, two_gpus};
+pub use machine::{gpu, machine, node, options, rdma, root_port, two_gpus};
 
 use super::{Ctx, find, run_those};
 use crate::model::config::*;

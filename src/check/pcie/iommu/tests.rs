@@ -132,17 +132,6 @@ fn translation_on_arm_is_info() {
 }
 
 #[test]
-fn passed_through_gpu_is_not_judged() {
-    let mut facts = with("DMA-FQ");
-    crate::check::testing::bind(&mut facts, GPU, Some("vfio-pci"));
-    let found = only("pcie.iommu", &facts);
-    assert_eq!(
-        (found.outcome, found.subject.as_str()),
-        (Outcome::Pass, "NIC0 (0000:04:00.0)")
-    );
-}
-
-#[test]
 fn unknown_architecture_names_both_parameters() {
     let mut facts = with("DMA");
     facts.platform.architecture = Fact::Unknown(Why::NotCovered);
