@@ -252,7 +252,7 @@ fn verdict(report: &ProbeReport, style: Style) -> String {
     let (tone, word) = match (failed, report.complete) {
         (true, _) => (Tone::Bad, "failed"),
         (false, false) => (Tone::Fair, "incomplete"),
-        (false, true) => (Tone::Good, "all well"),
+        (false, true) => (Tone::Good, "passed"),
     };
     let sums = ["ok", "slow", "wrong", "impossible"].map(|word| format!("{} {word}", count(word)));
     let best: Vec<String> = bests(&report.probe)

@@ -44,7 +44,7 @@ GPU0 (0000:3b:00.0): NVIDIA H200
   pin 64 KiB                   141   127   212   565
   round trip with a kernel    1.93  1.74  2.90  7.72
 
-all well: 16 ok, 0 slow, 0 wrong, 0 impossible
+passed: 16 ok, 0 slow, 0 wrong, 0 impossible
 ";
     assert_eq!(table(&report(), PLAIN), wanted);
 }
@@ -149,7 +149,7 @@ fn draws_narrow_and_empty_reports() {
     };
     assert!(curve(&empty, PLAIN).contains("Nothing was measured"));
     assert!(svg(&empty).contains("Nothing was measured"));
-    assert!(table(&empty, PLAIN).ends_with("all well: 0 ok, 0 slow, 0 wrong, 0 impossible\n"));
+    assert!(table(&empty, PLAIN).ends_with("passed: 0 ok, 0 slow, 0 wrong, 0 impossible\n"));
 }
 
 #[test]
