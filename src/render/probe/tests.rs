@@ -1,6 +1,6 @@
 //! All formats of one handwritten report, compared with handwritten output.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
@@ -213,27 +213,20 @@ fn two_gpus() -> ProbeReport {
     let copy = report();
     let gpu = |subject: &str| ProbedGpu {
         subject: subject.to_owned(),
-        backend: None,
-        mapping: None,
-        write_kernel: None,
-        read_kernel: None,
-        link: None,
-        numa: None,
-        backends: Vec::new(),
-        ..copy.gpus[0].clone()
+        bdf: copy.gpus[0].bdf,
+        name: copy.gpus[0].name.clone(),
+        ..ProbedGpu::default()
     };
     let (first, second) = ("GPU0 (0000:03:00.0)", "GPU1 (0000:05:00.0)");
-    let pair = |subject: &str, from: &str, to: &str, granted| ProbedPair {
+    let pair = |subject: &str, from: &str, to: &str, allowed| ProbedPair {
         subject: subject.to_owned(),
         from: from.to_owned(),
         to: to.to_owned(),
-        can_access: Some(granted),
-        performance_rank: None,
-        atomics: None,
-        nvml: BTreeMap::new(),
+        can_access: Some(allowed),
         nvlinks: Some(18),
         class: Some("SYS".to_owned()),
         link: Some(478_125_000_000),
+        ..ProbedPair::default()
     };
     let figure = |subject: &str, name: &str, bytes, unit: &str, median| ProbeResult {
         subject: subject.to_owned(),
