@@ -113,7 +113,7 @@ fn subject(ctx: &Ctx<'_>, gpu: &GpuMapping) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{GPU, bdf, findings, machine, only};
+    use crate::check::testing::{GPU, assert_outcome, bdf, findings, machine, only};
     use crate::model::{BackendChoice, Facts, Outcome};
 
     fn tried(trial: MappingTrial) -> Facts {
@@ -168,10 +168,7 @@ mod tests {
                 "backend gdrdrv: refused: /dev/gdrdrv is not there"
             ]
         );
-        assert_eq!(
-            only("mapping.backend", &verified("Device")).outcome,
-            Outcome::Info
-        );
+        assert_outcome("mapping.backend", &verified("Device"), Outcome::Info);
     }
 
     #[test]

@@ -117,7 +117,9 @@ pub fn remedy(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{Edit, GPU, NIC, bind, findings, machine, only, set_device_id};
+    use crate::check::testing::{
+        Edit, GPU, NIC, assert_outcome, bind, findings, machine, only, set_device_id,
+    };
     use crate::model::{Facts, Module, Outcome, Why};
 
     const CLOSED: &str = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03";
@@ -306,9 +308,6 @@ mod tests {
         assert_eq!(only("peermem.loaded", &facts).outcome, Outcome::Unknown);
         facts.nic_mut().parent = Fact::Known(Some("eth0".to_owned()));
         assert_eq!(only("peermem.loaded", &facts).outcome, Outcome::Skip);
-        assert_eq!(
-            only("peermem.loaded", &Facts::default()).outcome,
-            Outcome::Unknown
-        );
+        assert_outcome("peermem.loaded", &Facts::default(), Outcome::Unknown);
     }
 }

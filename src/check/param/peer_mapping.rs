@@ -166,7 +166,7 @@ fn judge(ctx: &Ctx<'_>, subject: String, value: Option<u32>, all: &str) -> Judge
 
 #[cfg(test)]
 mod tests {
-    use crate::check::testing::{Edit, findings, gpu, machine, only};
+    use crate::check::testing::{Edit, findings, gpu, machine, only, outcomes};
     use crate::model::{Fact, Facts, Outcome, Why};
 
     fn with(all: &str, each: &str) -> Facts {
@@ -181,12 +181,8 @@ mod tests {
         let mut facts = with("", "pci=0000:03:00.0;PeerMappingOverride=1");
         facts.add(gpu("0000:05:00.0"));
         let found = findings("param.peer-mapping", &facts, &["async"]);
-        let outcomes: Vec<_> = found
-            .iter()
-            .map(|f| (f.subject.as_str(), f.outcome))
-            .collect();
         assert_eq!(
-            outcomes,
+            outcomes(&found),
             [
                 ("GPU0 (0000:03:00.0)", Outcome::Pass),
                 ("GPU1 (0000:05:00.0)", Outcome::Fail)

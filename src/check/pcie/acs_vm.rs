@@ -1,6 +1,6 @@
 //! pcie.acs-vm: ACS bits and virtual machines.
 
-use crate::check::{Ctx, Judgement, passthrough, unknown_if};
+use crate::check::{Ctx, Judgement, or_skip, passthrough, unknown_if};
 
 const ADVICE: &str = "On the host, turn on DirectTrans in the ports of the path, and ATS in the NIC (mlxconfig \
                    ATS_ENABLED=1). Leave ReqRedir and CmpltRedir set: they isolate the guests.";
@@ -34,18 +34,12 @@ pub fn acs_vm(ctx: &Ctx<'_>) -> Vec<Judgement> {
             .advice(ADVICE)
     });
     let judgements: Vec<Judgement> = handed.collect();
-    match judgements.is_empty() {
-        true => vec![Judgement::skip(
-            "machine",
-            "No virtual machine uses these devices.",
-        )],
-        false => judgements,
-    }
+    or_skip(judgements, "No virtual machine uses these devices.")
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::check::testing::{Edit, GPU, bind, gpu, machine, only};
+    use crate::check::testing::{Edit, GPU, assert_outcome, bind, gpu, machine, only};
     use crate::model::{Fact, Facts, Outcome, Platform};
 
     #[test]
@@ -82,9 +76,6 @@ mod tests {
                 .needs
                 .is_some_and(|needs| needs.contains("--platform"))
         );
-        assert_eq!(
-            only("pcie.acs-vm", &Facts::default()).outcome,
-            Outcome::Unknown
-        );
+        assert_outcome("pcie.acs-vm", &Facts::default(), Outcome::Unknown);
     }
 }

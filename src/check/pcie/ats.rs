@@ -3,15 +3,12 @@
 //! the same rule.
 
 use super::{Ctx, own};
-use crate::check::{Judgement, passthrough, unknown_if, words};
+use crate::check::{Judgement, passthrough, unknown_devices, words};
 use crate::model::{Bdf, Fact, Ids, Kind, PlatformKind, Row, Why};
 
 /// One judgement for each NIC that serves a virtual machine or has a GPU below its own switch.
 pub fn ats(ctx: &Ctx<'_>) -> Vec<Judgement> {
-    let unknown = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices");
-    if let Some(unknown) =
-        unknown.or_else(|| unknown_if(&ctx.facts.rdma, "machine", "/sys/class/infiniband"))
-    {
+    if let Some(unknown) = unknown_devices(ctx) {
         return vec![unknown];
     }
     let (platform, fact) = ctx.facts.platform.kind();

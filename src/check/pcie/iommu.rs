@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Ctx, boot, is_grace, own};
-use crate::check::{Judgement, unknown_if, words};
+use crate::check::{Judgement, or_skip, unknown_if, words};
 use crate::model::{Bdf, Fact, Kind, Row, Severity, Why};
 
 /// What the IOMMU does to a device's addresses.
@@ -45,13 +45,7 @@ pub fn iommu(ctx: &Ctx<'_>) -> Vec<Judgement> {
             "/sys/kernel/iommu_groups/*/type",
         ));
     }
-    match judgements.is_empty() {
-        true => vec![Judgement::skip(
-            "machine",
-            "This machine uses no GPU and no NIC itself.",
-        )],
-        false => judgements,
-    }
+    or_skip(judgements, "This machine uses no GPU and no NIC itself.")
 }
 
 /// True if a device's addresses are known to be translated.

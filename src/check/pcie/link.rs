@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Ctx, endpoints};
-use crate::check::{Judgement, unknown_if, words};
+use crate::check::{Judgement, or_skip, unknown_if, words};
 use crate::model::{Bdf, Fact, Kind, LinkState, PciDevice, Why};
 
 /// A link, identified by the port above it, or by the function below it if the port is not visible.
@@ -51,13 +51,7 @@ pub fn link(ctx: &Ctx<'_>) -> Vec<Judgement> {
         let source = format!("links above {names}: Link Status, current_link_width");
         judgements.push(Judgement::unknown(names, *why, &source));
     }
-    match judgements.is_empty() {
-        true => vec![Judgement::skip(
-            "machine",
-            "No GPU and no NIC has a link above it.",
-        )],
-        false => judgements,
-    }
+    or_skip(judgements, "No GPU and no NIC has a link above it.")
 }
 
 type Unknowns = Vec<(Bdf, Why)>;
@@ -185,7 +179,8 @@ fn evident(judgement: Judgement, above: Bdf, hop: &Hop<'_>) -> Judgement {
 mod tests {
     use super::*;
     use crate::check::testing::{
-        Edit, GPU, GPU_PORT, NIC, NIC_PORT, ROOT_PORT, findings, machine, nvml_gpu, only, set_link,
+        Edit, GPU, GPU_PORT, NIC, NIC_PORT, ROOT_PORT, assert_outcome, findings, machine, nvml_gpu,
+        only, set_link,
     };
     use crate::model::{Facts, Finding, Outcome};
 
@@ -314,10 +309,7 @@ mod tests {
         );
         facts.device_mut(NIC).place = Fact::Unknown(Why::Broken);
         assert!(findings("pcie.link", &facts, &[])[1].subject.contains(NIC));
-        assert_eq!(
-            only("pcie.link", &Facts::default()).outcome,
-            Outcome::Unknown
-        );
+        assert_outcome("pcie.link", &Facts::default(), Outcome::Unknown);
         facts
             .devices_mut()
             .retain(|device| device.bdf.to_string() == ROOT_PORT);

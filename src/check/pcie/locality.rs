@@ -1,14 +1,11 @@
 //! pcie.locality: each GPU has a NIC near it.
 
-use crate::check::{Ctx, Judgement, nics, passthrough, unknown_if, words};
+use crate::check::{Ctx, Judgement, nics, or_skip, passthrough, unknown_devices, words};
 use crate::model::{Kind, Match, Verdict, Why};
 
 /// Each GPU's best NIC, as the topology pairs them.
 pub fn locality(ctx: &Ctx<'_>) -> Vec<Judgement> {
-    let unknown = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices");
-    if let Some(unknown) =
-        unknown.or_else(|| unknown_if(&ctx.facts.rdma, "machine", "/sys/class/infiniband"))
-    {
+    if let Some(unknown) = unknown_devices(ctx) {
         return vec![unknown];
     }
     if nics::rdma_nics(ctx.facts).next().is_none() {
@@ -16,13 +13,7 @@ pub fn locality(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
     let matches = ctx.topology.matches.iter();
     let judgements: Vec<Judgement> = matches.filter_map(|found| judge(ctx, found)).collect();
-    match judgements.is_empty() {
-        true => vec![Judgement::skip(
-            "machine",
-            "This machine uses no GPU itself.",
-        )],
-        false => judgements,
-    }
+    or_skip(judgements, "This machine uses no GPU itself.")
 }
 
 fn judge(ctx: &Ctx<'_>, found: &Match) -> Option<Judgement> {

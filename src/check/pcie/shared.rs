@@ -1,15 +1,12 @@
 //! pcie.shared: other devices that use the narrowest link between a GPU and its NIC.
 
 use super::{Ctx, own};
-use crate::check::{Judgement, nics, unknown_if, words};
+use crate::check::{Judgement, nics, unknown_devices, words};
 use crate::model::{Bdf, Fact, Kind, Meeting, Path, Verdict, Why};
 
 /// One judgement for each GPU that shares the narrowest link to its NIC, one for all others.
 pub fn shared(ctx: &Ctx<'_>) -> Vec<Judgement> {
-    let unknown = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices");
-    if let Some(unknown) =
-        unknown.or_else(|| unknown_if(&ctx.facts.rdma, "machine", "/sys/class/infiniband"))
-    {
+    if let Some(unknown) = unknown_devices(ctx) {
         return vec![unknown];
     }
     let rows = &ctx.topology.rows;
@@ -156,7 +153,7 @@ fn sharers(ctx: &Ctx<'_>, links: &[Bdf], ends: [usize; 2]) -> Option<(Bdf, Vec<S
 
 #[cfg(test)]
 mod tests {
-    use crate::check::testing::{Edit, GPU, GPU_PORT, NIC, machine, only};
+    use crate::check::testing::{Edit, GPU, GPU_PORT, NIC, assert_outcome, machine, only};
     use crate::model::{Fact, Facts, Outcome, Why};
 
     #[test]
@@ -182,9 +179,6 @@ mod tests {
         assert_eq!(only("pcie.shared", &lost).outcome, Outcome::Unknown);
         facts.rdma = Fact::Known(Vec::new());
         assert_eq!(only("pcie.shared", &facts).outcome, Outcome::Skip);
-        assert_eq!(
-            only("pcie.shared", &Facts::default()).outcome,
-            Outcome::Unknown
-        );
+        assert_outcome("pcie.shared", &Facts::default(), Outcome::Unknown);
     }
 }

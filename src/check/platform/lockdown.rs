@@ -72,7 +72,7 @@ fn locked(ctx: &Ctx<'_>, mode: &str) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{machine, only};
+    use crate::check::testing::{assert_outcome, machine, only};
     use crate::model::{Facts, Outcome, Why};
 
     #[test]
@@ -110,9 +110,6 @@ mod tests {
         );
         facts.platform.lockdown = Fact::Known(None);
         assert_eq!(only("platform.lockdown", &facts).outcome, Outcome::Pass);
-        assert_eq!(
-            only("platform.lockdown", &Facts::default()).outcome,
-            Outcome::Unknown
-        );
+        assert_outcome("platform.lockdown", &Facts::default(), Outcome::Unknown);
     }
 }

@@ -145,7 +145,7 @@ fn without(ctx: &Ctx<'_>, nic: &RdmaDevice, what: &str, advice: &str) -> Judgeme
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{NIC, bind, machine, only};
+    use crate::check::testing::{NIC, assert_outcome, bind, machine, only};
     use crate::model::{Facts, Outcome, VerbsDevice, VerbsError, Why};
 
     fn with(change: impl FnOnce(&mut Verbs)) -> Facts {
@@ -172,9 +172,10 @@ mod tests {
 
     #[test]
     fn rejected_registration_warns_without_peermem() {
-        assert_eq!(
-            only("rdma.core", &answering(DmabufAnswer::Registers(9))).outcome,
-            Outcome::Pass
+        assert_outcome(
+            "rdma.core",
+            &answering(DmabufAnswer::Registers(9)),
+            Outcome::Pass,
         );
         for errno in [93, 95] {
             let facts = answering(DmabufAnswer::Refuses(errno));

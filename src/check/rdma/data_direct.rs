@@ -1,6 +1,6 @@
 //! rdma.data-direct: the Data Direct functions of ConnectX-8, a second path to GPU memory.
 
-use crate::check::{Ctx, Judgement, words};
+use crate::check::{Ctx, Judgement, or_skip, words};
 use crate::model::{Bdf, Fact, Ids, PciDevice, Why};
 
 /// One judgement for each Data Direct function.
@@ -21,13 +21,7 @@ pub fn data_direct(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let judgements: Vec<Judgement> = functions
         .map(|device| judge(ctx, device, &coherent))
         .collect();
-    match judgements.is_empty() {
-        true => vec![Judgement::skip(
-            "machine",
-            "There is no Data Direct function.",
-        )],
-        false => judgements,
-    }
+    or_skip(judgements, "There is no Data Direct function.")
 }
 
 /// pci.ids: `15b3:2100 CX8 Family [CX8 Data Direct Interface]`.

@@ -135,7 +135,9 @@ fn ports(device: &RdmaDevice) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{Edit, bdf, findings, machine, node, only, rdma};
+    use crate::check::testing::{
+        Edit, assert_outcome, bdf, findings, machine, node, only, outcomes, rdma,
+    };
     use crate::model::{Facts, Outcome, Why};
 
     #[test]
@@ -164,16 +166,12 @@ mod tests {
         switch.management = Fact::Known(true);
         facts.rdma = Fact::Known(vec![rxe, switch]);
         let found = findings("rdma.device", &facts, &["rdma"]);
-        let outcomes: Vec<_> = found
-            .iter()
-            .map(|f| (f.subject.as_str(), f.outcome))
-            .collect();
         let want = [
             ("rxe0", Outcome::Info),
             ("mlx5_9", Outcome::Info),
             ("machine", Outcome::Fail),
         ];
-        assert_eq!(outcomes, want);
+        assert_eq!(outcomes(&found), want);
         assert!(
             found[0].message.contains("GPUDirect does not")
                 && found[1].message.contains("management")
@@ -245,9 +243,6 @@ mod tests {
         );
         facts.nic_mut().place = Fact::Unknown(Why::Broken);
         assert_eq!(only("rdma.device", &facts).outcome, Outcome::Unknown);
-        assert_eq!(
-            only("rdma.device", &Facts::default()).outcome,
-            Outcome::Unknown
-        );
+        assert_outcome("rdma.device", &Facts::default(), Outcome::Unknown);
     }
 }

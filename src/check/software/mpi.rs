@@ -1,6 +1,6 @@
 //! mpi.cuda-aware: the MPI and UCX libraries that the loader picks were built for CUDA.
 
-use crate::check::{Ctx, Judgement, unknown_if};
+use crate::check::{Ctx, Judgement, or_skip, unknown_if};
 use crate::model::{Fact, Kind, Library};
 
 const SOURCE: &str = "/etc/ld.so.cache, LD_LIBRARY_PATH";
@@ -27,13 +27,7 @@ pub fn mpi(ctx: &Ctx<'_>) -> Vec<Judgement> {
         judgements.push(ucx_cuda(ucx));
         judgements.extend(gdr_copy(ctx, ucx));
     }
-    match judgements.is_empty() {
-        true => vec![Judgement::skip(
-            "machine",
-            "The loader finds neither an MPI nor UCX.",
-        )],
-        false => judgements,
-    }
+    or_skip(judgements, "The loader finds neither an MPI nor UCX.")
 }
 
 /// Version 4 and some builds of 5 have components in files, others inside the libraries.
@@ -160,7 +154,7 @@ fn named(what: &str, library: &Library) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{findings, machine, only};
+    use crate::check::testing::{assert_outcome, findings, machine, only};
     use crate::model::{Facts, Found, Outcome};
 
     fn library(name: &str, plugins: Option<&[&str]>, words: &[&str]) -> Library {
@@ -230,10 +224,7 @@ mod tests {
     #[test]
     fn ucx_needs_cuda_modules_and_libgdrapi() {
         let ucx = |plugins: &[&str]| library("libucp.so.0", Some(plugins), &[]);
-        assert_eq!(
-            only("mpi.cuda-aware", &with(vec![ucx(&[])])).outcome,
-            Outcome::Info
-        );
+        assert_outcome("mpi.cuda-aware", &with(vec![ucx(&[])]), Outcome::Info);
         let facts = with(vec![ucx(&["libuct_cuda.so", GDR_COPY])]);
         let outcomes: Vec<_> = findings("mpi.cuda-aware", &facts, &[])
             .iter()

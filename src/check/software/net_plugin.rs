@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use crate::check::memory_path;
-use crate::check::{Ctx, Judgement, unknown_if};
+use crate::check::{Ctx, Judgement, or_skip, unknown_if};
 use crate::model::{Fact, Library};
 
 const SOURCE: &str = "/etc/ld.so.cache, LD_LIBRARY_PATH, Python packages";
@@ -36,10 +36,7 @@ pub fn net_plugin(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let (Some(plugin), false) = (plugin, judgements.is_empty()) {
         judgements.extend(fabric(plugin, software.picked("libfabric.so.1")));
     }
-    match judgements.is_empty() {
-        true => vec![Judgement::skip("machine", "No NCCL is found.")],
-        false => judgements,
-    }
+    or_skip(judgements, "No NCCL is found.")
 }
 
 fn judge(ctx: &Ctx<'_>, nccl: &Library, plugin: Option<&Library>) -> Judgement {

@@ -48,6 +48,19 @@ pub fn only(id: &str, facts: &Facts) -> Finding {
     found.remove(0)
 }
 
+#[track_caller]
+pub fn assert_outcome(id: &str, facts: &Facts, outcome: Outcome) {
+    assert_eq!(only(id, facts).outcome, outcome, "{id}");
+}
+
+/// Subject and outcome of each finding.
+pub fn outcomes(found: &[Finding]) -> Vec<(&str, Outcome)> {
+    found
+        .iter()
+        .map(|finding| (finding.subject.as_str(), finding.outcome))
+        .collect()
+}
+
 pub trait Edit {
     fn devices_mut(&mut self) -> &mut Vec<PciDevice>;
     fn device_mut(&mut self, bdf: &str) -> &mut PciDevice;

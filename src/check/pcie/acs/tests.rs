@@ -1,8 +1,8 @@
 //! Ports with ACS bits at switches, root ports and host bridges: outcomes, pairs and fixes.
 
 use crate::check::testing::{
-    Edit, GPU, GPU_PORT, NIC, NIC_PORT, ROOT_PORT, bdf, bind, findings, gpu, machine, only,
-    root_port, set_acs, set_device_id,
+    Edit, GPU, GPU_PORT, NIC, NIC_PORT, ROOT_PORT, assert_outcome, bdf, bind, findings, gpu,
+    machine, only, outcomes, root_port, set_acs, set_device_id,
 };
 use crate::model::{Fact, Facts, NvLink, NvmlOutcome, Outcome, Place, PortType, RootBus, Why};
 
@@ -51,12 +51,8 @@ fn redirecting_switch_port_fails() {
     // The root port is above the common switch, so its bits do not matter.
     set_acs(&mut facts, ROOT_PORT, 0x1d);
     let found = findings("pcie.acs", &facts, &["rdma"]);
-    let outcomes: Vec<_> = found
-        .iter()
-        .map(|f| (f.subject.as_str(), f.outcome))
-        .collect();
     assert_eq!(
-        outcomes,
+        outcomes(&found),
         [(GPU_PORT, Outcome::Fail), (NIC_PORT, Outcome::Pass)]
     );
     assert!(found[0].message.starts_with(
@@ -88,12 +84,8 @@ fn redirecting_root_port_warns() {
         set_acs(&mut facts, port, 0x1d);
     }
     let found = findings("pcie.acs", &facts, &[]);
-    let outcomes: Vec<_> = found
-        .iter()
-        .map(|f| (f.subject.as_str(), f.outcome))
-        .collect();
     assert_eq!(
-        outcomes,
+        outcomes(&found),
         [(ROOT_PORT, Outcome::Warn), ("0000:00:02.0", Outcome::Pass)]
     );
     assert!(found[0].message.contains("GPU0 and NIC0 (PHB)"));
@@ -121,12 +113,8 @@ fn bits_between_host_bridges_are_info() {
     }
     // Only information: the kernel sets these bits whenever an IOMMU is on.
     let found = findings("pcie.acs", &facts, &["rdma"]);
-    let outcomes: Vec<_> = found
-        .iter()
-        .map(|f| (f.subject.as_str(), f.outcome))
-        .collect();
     assert_eq!(
-        outcomes,
+        outcomes(&found),
         [(ROOT_PORT, Outcome::Info), ("0000:80:01.0", Outcome::Info)]
     );
     assert!(
@@ -274,10 +262,7 @@ fn guests_and_unread_ports_do_not_pass() {
     assert_eq!(found.subject, format!("{GPU_PORT}, {NIC_PORT}"));
     facts.platform.hypervisor_flag = Fact::Known(true);
     assert_eq!(only("pcie.acs", &facts).outcome, Outcome::Skip);
-    assert_eq!(
-        only("pcie.acs", &Facts::default()).outcome,
-        Outcome::Unknown
-    );
+    assert_outcome("pcie.acs", &Facts::default(), Outcome::Unknown);
     let mut facts = machine();
     facts.rdma = Fact::Known(Vec::new());
     assert_eq!(only("pcie.acs", &facts).outcome, Outcome::Skip);

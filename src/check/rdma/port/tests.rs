@@ -1,7 +1,7 @@
 //! Ports, GIDs and MTUs of the small machine.
 
 use super::*;
-use crate::check::testing::{Edit, findings, machine, only};
+use crate::check::testing::{Edit, findings, machine, only, outcomes};
 use crate::model::{Facts, Outcome, VerbsDevice, VerbsPort, Why};
 
 fn known(text: &str) -> Fact<String> {
@@ -144,12 +144,8 @@ fn distant_nic_needs_no_address() {
         devices.push(nic);
     }
     let found = findings("rdma.port", &facts, &[]);
-    let outcomes: Vec<_> = found
-        .iter()
-        .map(|f| (f.subject.as_str(), f.outcome))
-        .collect();
     assert_eq!(
-        outcomes,
+        outcomes(&found),
         [("mlx5_0", Outcome::Warn), ("mlx5_1", Outcome::Info)]
     );
 }
@@ -168,12 +164,8 @@ fn warns_only_if_all_ports_are_down() {
     assert_eq!(only("rdma.port", &facts).outcome, Outcome::Pass);
     port_mut(&mut facts).state = known("DOWN");
     let found = findings("rdma.port", &facts, &[]);
-    let outcomes: Vec<_> = found
-        .iter()
-        .map(|f| (f.subject.as_str(), f.outcome))
-        .collect();
     assert_eq!(
-        outcomes,
+        outcomes(&found),
         [("mlx5_0", Outcome::Info), ("machine", Outcome::Warn)]
     );
     if let Fact::Known(ports) = &mut facts.nic_mut().ports {
@@ -185,12 +177,8 @@ fn warns_only_if_all_ports_are_down() {
         ports.push(up);
     }
     let found = findings("rdma.port", &facts, &[]);
-    let outcomes: Vec<_> = found
-        .iter()
-        .map(|f| (f.subject.as_str(), f.outcome))
-        .collect();
     assert_eq!(
-        outcomes,
+        outcomes(&found),
         [("mlx5_0/1", Outcome::Info), ("mlx5_0/2", Outcome::Pass)]
     );
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::check::testing::{
-    Edit, GPU, NIC, bdf, bind, findings, machine, only, options, two_gpus,
+    Edit, GPU, NIC, bdf, bind, findings, machine, only, options, outcomes, two_gpus,
 };
 use crate::model::{Facts, Finding, Outcome, RegistrationTrial, VerbsError, Why};
 
@@ -196,12 +196,8 @@ fn gpus_with_different_results() {
         "pci=0000:03:00.0;PeerMappingOverride=1",
     );
     let found = findings("rdma.uar-map", &facts, &["async"]);
-    let outcomes: Vec<_> = found
-        .iter()
-        .map(|f| (f.subject.as_str(), f.outcome))
-        .collect();
     assert_eq!(
-        outcomes,
+        outcomes(&found),
         [
             ("GPU0–mlx5_0", Outcome::Pass),
             ("GPU1–mlx5_0", Outcome::Fail)
