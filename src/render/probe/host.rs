@@ -159,7 +159,7 @@ fn staged(results: &[&ProbeResult], style: Style) -> String {
     .map(str::to_owned);
     let message = results
         .iter()
-        .find(of)
+        .find(is_staged)
         .and_then(|result| result.bytes)
         .map_or_else(String::new, size);
     let mut text = grid(
