@@ -165,7 +165,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::check::testing::{Edit, gpu, machine, rdma};
+    use crate::check::testing::{Edit, assert_says, gpu, machine, rdma};
     use crate::check::{exit_code, readiness};
     use crate::model::{Fact, ReadyState};
     use crate::profile::{Profile, SHIPPED};
@@ -215,11 +215,7 @@ mod tests {
         assert_eq!(on_devices.len(), ids.len());
         for found in on_devices {
             assert_eq!(found.outcome, Outcome::Unknown, "{found:#?}");
-            assert!(
-                found.message.contains("there are 1026 GPUs and NICs"),
-                "{}",
-                found.message
-            );
+            assert_says(found, "there are 1026 GPUs and NICs");
         }
         assert_eq!(exit_code(&findings, &expectations, &[Outcome::Fail]), 3);
     }

@@ -138,7 +138,7 @@ fn has_fix(stack: &[u32]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{machine, only};
+    use crate::check::testing::{assert_says, machine, only};
     use crate::model::{Facts, Outcome, Why};
 
     fn old(version: &str, ofed: &str) -> Facts {
@@ -170,7 +170,7 @@ mod tests {
         ] {
             let found = only("peermem.legacy", &old(version, ofed));
             assert_eq!(found.outcome, outcome, "{version} with {ofed}");
-            assert!(found.message.contains(word), "{}", found.message);
+            assert_says(&found, word);
             assert!(found.fix.is_some(), "driver 580 brings the successor");
         }
     }

@@ -113,7 +113,7 @@ fn subject(ctx: &Ctx<'_>, gpu: &GpuMapping) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{GPU, assert_outcome, bdf, findings, machine, only};
+    use crate::check::testing::{GPU, assert_outcome, assert_says, bdf, findings, machine, only};
     use crate::model::{BackendChoice, Facts, Outcome};
 
     fn tried(trial: MappingTrial) -> Facts {
@@ -201,7 +201,7 @@ mod tests {
         ] {
             let found = only("mapping.backend", &facts);
             assert_eq!(found.outcome, Outcome::Info, "{}", found.message);
-            assert!(found.message.contains(words), "{}", found.message);
+            assert_says(&found, words);
             assert!(found.fix.is_some() && !found.evidence.is_empty());
             assert_eq!(
                 findings("mapping.backend", &facts, &["gdrcopy"])[0].outcome,

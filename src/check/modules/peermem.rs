@@ -118,7 +118,7 @@ pub fn remedy(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
 mod tests {
     use super::*;
     use crate::check::testing::{
-        Edit, GPU, NIC, assert_outcome, bind, findings, machine, only, set_device_id,
+        Edit, GPU, NIC, assert_outcome, assert_says, bind, findings, machine, only, set_device_id,
     };
     use crate::model::{Facts, Module, Outcome, Why};
 
@@ -146,7 +146,7 @@ mod tests {
     fn peermem_must_be_a_client() {
         let found = only("peermem.loaded", &peers(true, Some(&["nv_mem"])));
         assert_eq!(found.outcome, Outcome::Pass);
-        assert!(found.message.contains("through nvidia-peermem"));
+        assert_says(&found, "through nvidia-peermem");
         let found = only("peermem.loaded", &peers(true, Some(&["other"])));
         assert!(
             found.message.contains("not a client")
@@ -194,10 +194,9 @@ mod tests {
         users(&mut facts, &[nvidia, ("ib_uverbs", &["nvidia_peermem"])]);
         assert_eq!(only("peermem.loaded", &facts).outcome, Outcome::Pass);
         users(&mut facts, &[nvidia, ("ib_core", &["mlx5_ib"])]);
-        assert!(
-            only("peermem.loaded", &facts)
-                .message
-                .contains("built without the RDMA stack's symbols")
+        assert_says(
+            &only("peermem.loaded", &facts),
+            "built without the RDMA stack's symbols",
         );
         // A built-in stack, and a kernel that lists no users.
         users(&mut facts, &[nvidia]);
@@ -267,7 +266,7 @@ mod tests {
         ] {
             let found = open(change);
             assert_eq!(found.outcome, outcome, "{}", found.message);
-            assert!(found.message.contains(word), "{}", found.message);
+            assert_says(&found, word);
         }
     }
 

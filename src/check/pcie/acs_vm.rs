@@ -39,7 +39,7 @@ pub fn acs_vm(ctx: &Ctx<'_>) -> Vec<Judgement> {
 
 #[cfg(test)]
 mod tests {
-    use crate::check::testing::{Edit, GPU, assert_outcome, bind, gpu, machine, only};
+    use crate::check::testing::{Edit, GPU, assert_outcome, assert_says, bind, gpu, machine, only};
     use crate::model::{Fact, Facts, Outcome, Platform};
 
     #[test]
@@ -59,7 +59,7 @@ mod tests {
                 (found.outcome, found.subject.as_str()),
                 (Outcome::Info, "0000:05:00.0")
             );
-            assert!(found.message.contains(driver));
+            assert_says(&found, driver);
         }
         bind(&mut facts, "0000:05:00.0", Some("nvidia"));
         bind(&mut facts, GPU, None);

@@ -91,7 +91,9 @@ fn judge(ctx: &Ctx<'_>, found: &Match) -> Option<Judgement> {
 
 #[cfg(test)]
 mod tests {
-    use crate::check::testing::{Edit, GPU, NIC, bdf, bind, findings, machine, only, root_port};
+    use crate::check::testing::{
+        Edit, GPU, NIC, assert_says, bdf, bind, findings, machine, only, root_port,
+    };
     use crate::model::{Fact, Facts, Outcome, Place, RootBus, Why};
 
     /// The NIC below another root port, on this root bus.
@@ -110,7 +112,7 @@ mod tests {
     fn common_root_bus_passes() {
         let found = only("pcie.locality", &moved(0));
         assert_eq!(found.outcome, Outcome::Pass);
-        assert!(found.message.contains("PHB"), "{}", found.message);
+        assert_says(&found, "PHB");
     }
 
     #[test]
@@ -118,8 +120,8 @@ mod tests {
         let mut facts = moved(0x80);
         facts.platform.hypervisor_flag = Fact::Known(true);
         let found = only("pcie.locality", &facts);
+        assert_says(&found, "comes from the hypervisor");
         assert_eq!((found.outcome, found.fix), (Outcome::Info, None));
-        assert!(found.message.contains("comes from the hypervisor"));
     }
 
     #[test]

@@ -72,7 +72,7 @@ fn locked(ctx: &Ctx<'_>, mode: &str) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{assert_outcome, machine, only};
+    use crate::check::testing::{assert_outcome, assert_says, machine, only};
     use crate::model::{Facts, Outcome, Why};
 
     #[test]
@@ -83,7 +83,7 @@ mod tests {
         facts.driver.version_line = Fact::Known(None);
         let found = only("platform.lockdown", &facts);
         assert_eq!(found.outcome, Outcome::Warn);
-        assert!(found.message.contains("may be why"));
+        assert_says(&found, "may be why");
     }
 
     #[test]

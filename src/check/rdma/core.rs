@@ -145,7 +145,7 @@ fn without(ctx: &Ctx<'_>, nic: &RdmaDevice, what: &str, advice: &str) -> Judgeme
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{NIC, assert_outcome, bind, machine, only};
+    use crate::check::testing::{NIC, assert_outcome, assert_says, bind, machine, only};
     use crate::model::{Facts, Outcome, VerbsDevice, VerbsError, Why};
 
     fn with(change: impl FnOnce(&mut Verbs)) -> Facts {
@@ -182,11 +182,7 @@ mod tests {
             assert_eq!(only("rdma.core", &facts).outcome, Outcome::Info);
             let found = only("rdma.core", &without_peermem(facts));
             assert_eq!(found.outcome, Outcome::Warn);
-            assert!(
-                found.message.contains(&format!("errno {errno}")),
-                "{}",
-                found.message
-            );
+            assert_says(&found, &format!("errno {errno}"));
         }
     }
 

@@ -82,7 +82,7 @@ fn group(device: &PciDevice) -> Fact<Option<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{Edit, GPU, gpu, machine, only, set_device_id};
+    use crate::check::testing::{Edit, GPU, assert_says, gpu, machine, only, set_device_id};
     use crate::model::{Facts, Outcome};
 
     fn with(own: Fact<Option<u32>>) -> Facts {
@@ -111,6 +111,6 @@ mod tests {
         let mut plain = with(Fact::Known(Some(7)));
         set_device_id(&mut plain, GPU, 0x2335);
         let found = only("rdma.data-direct", &plain);
-        assert!(found.message.contains("useful only"));
+        assert_says(&found, "useful only");
     }
 }

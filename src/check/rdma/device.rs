@@ -136,7 +136,7 @@ fn ports(device: &RdmaDevice) -> String {
 mod tests {
     use super::*;
     use crate::check::testing::{
-        Edit, assert_outcome, bdf, findings, machine, node, only, outcomes, rdma,
+        Edit, assert_outcome, assert_says, bdf, findings, machine, node, only, outcomes, rdma,
     };
     use crate::model::{Facts, Outcome, Why};
 
@@ -150,10 +150,9 @@ mod tests {
             "At 0000:04:00.0; port 1 ACTIVE, InfiniBand, 400 Gb/sec (4X NDR)."
         );
         facts.nic_mut().physical_function = Fact::Known(Some(bdf("0000:04:00.1")));
-        assert!(
-            only("rdma.device", &facts)
-                .message
-                .contains("a virtual function of 0000:04:00.1")
+        assert_says(
+            &only("rdma.device", &facts),
+            "a virtual function of 0000:04:00.1",
         );
     }
 
@@ -225,7 +224,7 @@ mod tests {
         ] {
             let found = with(node);
             assert_eq!(found.outcome, outcome);
-            assert!(found.message.contains(word), "{}", found.message);
+            assert_says(&found, word);
         }
     }
 

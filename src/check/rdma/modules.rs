@@ -81,7 +81,7 @@ fn no_device(ctx: &Ctx<'_>) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{Edit, NIC, machine, only, rdma};
+    use crate::check::testing::{Edit, NIC, assert_says, machine, only, rdma};
     use crate::model::Outcome;
 
     #[test]
@@ -93,7 +93,7 @@ mod tests {
         }
         let found = only("rdma.modules", &facts);
         let words = "for mlx5_0, while other devices have";
-        assert!(found.message.contains(words), "{}", found.message);
+        assert_says(&found, words);
         assert!(found.fix.is_some_and(|fix| fix.text().contains("dmesg")));
     }
 

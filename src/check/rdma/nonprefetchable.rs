@@ -142,7 +142,7 @@ fn broken(name: String, bdf: String, setting: Option<&FirmwareSetting>) -> Judge
 mod tests {
     use super::*;
     use crate::check::testing::{
-        Edit, GPU, NIC, assert_outcome, bdf, machine, only, set_device_id,
+        Edit, GPU, NIC, assert_outcome, assert_says, bdf, machine, only, set_device_id,
     };
     use crate::model::config::*;
     use crate::model::{Facts, Outcome};
@@ -195,7 +195,7 @@ mod tests {
         };
         facts.nic_mut().settings = Fact::Known(Some([(SETTING.to_owned(), next)].into()));
         let found = only("rdma.nonprefetchable", &facts);
-        assert!(found.message.contains("next reset"), "{}", found.message);
+        assert_says(&found, "next reset");
         facts.nic_mut().physical_function = Fact::Known(Some(bdf("0000:04:00.1")));
         assert_outcome("rdma.nonprefetchable", &facts, Outcome::Unknown);
     }

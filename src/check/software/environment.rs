@@ -224,7 +224,7 @@ fn expandable(ctx: &Ctx<'_>, value: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::check::testing::{Edit, gpu, machine, only, root_port};
+    use crate::check::testing::{Edit, assert_says, gpu, machine, only, root_port};
     use crate::model::{Fact, Facts, Outcome};
 
     fn set(facts: &mut Facts, name: &str, value: &str) {
@@ -320,7 +320,7 @@ mod tests {
                 (Outcome::Info, name),
                 "{value}"
             );
-            assert!(found.message.contains(word), "{}", found.message);
+            assert_says(&found, word);
         }
     }
 

@@ -154,7 +154,7 @@ fn named(what: &str, library: &Library) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{assert_outcome, findings, machine, only};
+    use crate::check::testing::{assert_outcome, assert_says, findings, machine, only};
     use crate::model::{Facts, Found, Outcome};
 
     fn library(name: &str, plugins: Option<&[&str]>, words: &[&str]) -> Library {
@@ -207,11 +207,7 @@ mod tests {
             None,
             &["MV2_USE_CUDA", "MVAPICH2"],
         )]);
-        assert!(
-            only("mpi.cuda-aware", &facts)
-                .message
-                .contains("with MV2_USE_CUDA=1")
-        );
+        assert_says(&only("mpi.cuda-aware", &facts), "with MV2_USE_CUDA=1");
         facts.environment = Fact::Known([("MV2_USE_CUDA".to_owned(), "1".to_owned())].into());
         assert_eq!(only("mpi.cuda-aware", &facts).outcome, Outcome::Pass);
         let found = only(

@@ -177,7 +177,7 @@ fn numbers(version: &str) -> Option<[u32; 3]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{findings, machine, only};
+    use crate::check::testing::{assert_says, findings, machine, only};
     use crate::model::{Facts, Found, Outcome, Why};
 
     fn library(name: &str, version: Option<&str>, words: &[&str]) -> Library {
@@ -204,7 +204,7 @@ mod tests {
         facts.peer_memory.nvidia_peermem = Fact::Known(false);
         let found = only("sw.net-plugin", &facts);
         assert_eq!(found.outcome, Outcome::Info);
-        assert!(found.message.contains("supports only nvidia-peermem"));
+        assert_says(&found, "supports only nvidia-peermem");
         facts.software.libraries = Fact::Known(vec![library("libnccl.so.2", Some("2.21.5"), &[])]);
         assert_eq!(only("sw.net-plugin", &facts).outcome, Outcome::Pass);
     }
@@ -247,7 +247,7 @@ mod tests {
             let found = with_fabric(fabric);
             let outcomes: Vec<_> = found.iter().map(|found| found.outcome).collect();
             assert_eq!(outcomes, [Outcome::Pass, Outcome::Info]);
-            assert!(found[1].message.contains(word), "{}", found[1].message);
+            assert_says(&found[1], word);
         }
         assert_eq!(with_fabric(Some(&["FABRIC_1.10", "FABRIC_1.9"])).len(), 1);
         // An unread libfabric gives no judgement.

@@ -67,7 +67,7 @@ fn commands(ctx: &Ctx<'_>, dma_buf: bool) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{machine, only};
+    use crate::check::testing::{assert_says, machine, only};
     use crate::model::{Outcome, Program};
 
     #[test]
@@ -81,6 +81,6 @@ mod tests {
         facts.peer_memory.nvidia_peermem = Fact::Known(false);
         let found = only("tools.perftest", &facts);
         let words = "--use_cuda=0 --use_cuda_dmabuf -a";
-        assert!(found.message.contains(words), "{}", found.message);
+        assert_says(&found, words);
     }
 }

@@ -104,7 +104,7 @@ fn judge(ctx: &Ctx<'_>, picked: &Library, driver: &str) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{assert_outcome, machine, only};
+    use crate::check::testing::{assert_outcome, assert_says, machine, only};
     use crate::model::{Facts, Outcome, Why};
 
     fn library(path: &str, version: Option<&str>, found: Found) -> Library {
@@ -137,11 +137,11 @@ mod tests {
             Found::LibraryPath,
         );
         let found = found_with(vec![compat, system("580.159.04")]);
-        assert!(found.message.contains("cuda-compat"));
+        assert_says(&found, "cuda-compat");
         let other = library("/opt/old/libcuda.so.1", Some("470.1"), Found::Cache);
         let found = found_with(vec![system("580.159.04"), other]);
         assert_eq!(found.outcome, Outcome::Info);
-        assert!(found.message.contains("there is also /opt/old"));
+        assert_says(&found, "there is also /opt/old");
     }
 
     #[test]
@@ -154,7 +154,7 @@ mod tests {
             )]
             .into(),
         );
-        assert!(only("sw.toolkit", &facts).message.contains("Conda"));
+        assert_says(&only("sw.toolkit", &facts), "Conda");
     }
 
     #[test]

@@ -53,6 +53,11 @@ pub fn assert_outcome(id: &str, facts: &Facts, outcome: Outcome) {
     assert_eq!(only(id, facts).outcome, outcome, "{id}");
 }
 
+#[track_caller]
+pub fn assert_says(found: &Finding, words: &str) {
+    assert!(found.message.contains(words), "{}", found.message);
+}
+
 /// Subject and outcome of each finding.
 pub fn outcomes(found: &[Finding]) -> Vec<(&str, Outcome)> {
     found

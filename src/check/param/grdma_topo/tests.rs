@@ -1,7 +1,8 @@
 //! Root complexes, positions, parameters and guests.
 
 use crate::check::testing::{
-    Edit, GPU, NIC, ROOT_PORT, findings, gpu, machine, only, outcomes, root_port, set_device_id,
+    Edit, GPU, NIC, ROOT_PORT, assert_says, findings, gpu, machine, only, outcomes, root_port,
+    set_device_id,
 };
 use crate::model::{Fact, Facts, Ids, Outcome, PlatformKind, Why};
 
@@ -38,13 +39,7 @@ fn needs_common_bridge() {
             ("GPU1 (0000:05:00.0)", Outcome::Warn)
         ]
     );
-    assert!(
-        found[1]
-            .message
-            .contains("Ampere Altra carries no peer traffic"),
-        "{}",
-        found[1].message
-    );
+    assert_says(&found[1], "Ampere Altra carries no peer traffic");
     assert!(found[1].message.contains(NIC) && found[1].fix.is_some());
 }
 

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::check::testing::{
-    Edit, GPU, GPU_PORT, NIC, NIC_PORT, ROOT_PORT, assert_outcome, findings, machine, only,
+    Edit, GPU, GPU_PORT, NIC, NIC_PORT, ROOT_PORT, assert_outcome, assert_says, findings, machine,
+    only,
 };
 use crate::model::{Facts, Outcome};
 
@@ -63,7 +64,7 @@ fn small_packets_and_reads_are_info() {
     set(&mut facts, NIC, 128, 512);
     let found = findings("pcie.payload", &facts, &[]);
     assert_eq!(found[0].outcome, Outcome::Info);
-    assert!(found[0].message.contains("the minimum"));
+    assert_says(&found[0], "the minimum");
     assert_eq!(
         found[1]
             .fix

@@ -1,7 +1,7 @@
 //! Ports, GIDs and MTUs of the small machine.
 
 use super::*;
-use crate::check::testing::{Edit, findings, machine, only, outcomes};
+use crate::check::testing::{Edit, assert_says, findings, machine, only, outcomes};
 use crate::model::{Facts, Outcome, VerbsDevice, VerbsPort, Why};
 
 fn known(text: &str) -> Fact<String> {
@@ -83,7 +83,7 @@ fn small_mtu_is_reported() {
     ] {
         let found = only("rdma.port", &with_mtu(mtu));
         assert_eq!(found.outcome, outcome, "{mtu}");
-        assert!(found.message.contains(word), "{}", found.message);
+        assert_says(&found, word);
         assert_eq!(found.fix.is_some(), outcome != Outcome::Pass);
     }
     for (facts, active, largest, outcome, word) in [
@@ -115,7 +115,7 @@ fn small_mtu_is_reported() {
     ] {
         let found = only("rdma.port", &with_verbs_port(facts, active, largest));
         assert_eq!(found.outcome, outcome, "{active} of {largest}");
-        assert!(found.message.contains(word), "{}", found.message);
+        assert_says(&found, word);
     }
     let mut down = with_verbs_port(machine(), 256, 4096);
     port_mut(&mut down).state = known("DOWN");

@@ -1,7 +1,7 @@
 //! Trials of both memory paths with all results.
 
 use super::*;
-use crate::check::testing::{GPU, NIC, bdf, bind, findings, machine, only, two_gpus};
+use crate::check::testing::{GPU, NIC, assert_says, bdf, bind, findings, machine, only, two_gpus};
 use crate::model::{Facts, Finding, Outcome, Why};
 
 fn refused(code: i32) -> MemoryPathTrial {
@@ -120,7 +120,7 @@ fn each_error_has_its_remedy() {
         assert_eq!(only("rdma.register", &facts).outcome, Outcome::Warn);
         let found = findings("rdma.register", &facts, &["rdma"]).remove(0);
         assert_eq!(found.outcome, Outcome::Fail);
-        assert!(found.message.contains(message), "{}", found.message);
+        assert_says(&found, message);
         let (id, command) = fix(&found);
         assert!(command.contains(remedy), "{command}");
         assert_eq!(id == "peermem", peermem == 14);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::check::testing::{
-    Edit, GPU, NIC, bdf, bind, findings, machine, only, options, outcomes, two_gpus,
+    Edit, GPU, NIC, assert_says, bdf, bind, findings, machine, only, options, outcomes, two_gpus,
 };
 use crate::model::{Facts, Finding, Outcome, RegistrationTrial, VerbsError, Why};
 
@@ -100,12 +100,8 @@ fn each_error_has_its_remedy() {
             "{}",
             found.message
         );
-        assert!(found.message.contains(cause), "{}", found.message);
-        assert!(
-            found.message.contains("gdr probe async --hca proxy"),
-            "{}",
-            found.message
-        );
+        assert_says(&found, cause);
+        assert_says(&found, "gdr probe async --hca proxy");
         assert!(found.evidence[0].value.contains(name), "{found:#?}");
         let (id, command) = fix(&found);
         assert!(id == "advice" && command.contains(remedy), "{command}");
@@ -118,10 +114,9 @@ fn denied_peer_mapping_has_a_fix() {
     shut(&mut facts);
     facts.modprobe.directives = Fact::Known(Vec::new());
     let found = asynchronous(&facts);
-    assert!(
-        found
-            .message
-            .contains("peer mappings to this process (CUDA error 800, not permitted)")
+    assert_says(
+        &found,
+        "peer mappings to this process (CUDA error 800, not permitted)",
     );
     let (id, command) = fix(&found);
     assert_eq!(id, "peer-mapping");
@@ -165,11 +160,7 @@ fn denied_peer_mapping_has_a_fix() {
     let mut open = with(not_permitted());
     open.param("RegistryDwords", "PeerMappingOverride=1");
     let found = asynchronous(&open);
-    assert!(
-        found.message.contains("although PeerMappingOverride is on"),
-        "{}",
-        found.message
-    );
+    assert_says(&found, "although PeerMappingOverride is on");
     assert!(fix(&found).0 == "advice" && fix(&found).1.contains("NVRM"));
 }
 
@@ -288,7 +279,7 @@ fn missing_trials_are_unknown() {
     ] {
         let found = asynchronous(&facts);
         assert_eq!(found.outcome, Outcome::Unknown, "{}", found.message);
-        assert!(found.message.contains(message), "{}", found.message);
+        assert_says(&found, message);
         assert!(
             found
                 .needs
