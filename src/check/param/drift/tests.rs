@@ -41,7 +41,7 @@ fn compares_loaded_and_written_options() {
         "NVreg_RegistryDwords=A=1 NVreg_RegistryDwords=\"PeerMappingOverride=1\" NVreg_NotShown=7 modeset=1",
     ] {
         let line_has_more = line.contains("Dma");
-        let found = of(&with(line), "driver");
+        let found = finding_on(&with(line), "driver");
         let want = if line_has_more {
             Outcome::Warn
         } else {
@@ -86,7 +86,7 @@ fn driver_loaded_from_initramfs() {
 
 #[test]
 fn image_without_driver() {
-    let found = of(&machine(), "initramfs");
+    let found = finding_on(&machine(), "initramfs");
     assert_eq!(found.outcome, Outcome::Pass);
     let mut facts = with_initramfs(Vec::new());
     if let Some(Fact::Known(Some(image))) = &mut facts.modprobe.initramfs {
