@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use super::group::{Group, groups};
-use super::{Report, Shown, counted, failures, missing, next_step, word};
+use super::{Report, Shown, failures, missing, next_step, word};
 use crate::model::{Finding, Host, Outcome, Readiness, ReadyState, Remedy};
 use crate::render::Style;
-use crate::render::text::{Tone, printable, wrap};
+use crate::render::text::{Tone, counted, printable, wrap};
 
 const INDENT: usize = 8;
 
