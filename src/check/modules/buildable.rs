@@ -25,12 +25,7 @@ pub fn buildable(ctx: &Ctx<'_>) -> Vec<Judgement> {
         )];
     }
     let branch = match version::driver(ctx.facts) {
-        Fact::Known(None) => {
-            return vec![Judgement::skip(
-                "machine",
-                "The NVIDIA driver is not loaded.",
-            )];
-        }
+        Fact::Known(None) => return vec![Judgement::no_driver("machine")],
         Fact::Known(Some(version)) => version::branch(&version),
         Fact::Unknown(why) => {
             return vec![Judgement::unknown(

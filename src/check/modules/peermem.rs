@@ -21,10 +21,7 @@ pub fn peermem(ctx: &Ctx<'_>) -> Vec<Judgement> {
         )];
     }
     if version::driver(ctx.facts) == Fact::Known(None) {
-        return vec![Judgement::skip(
-            "machine",
-            "The NVIDIA driver is not loaded.",
-        )];
+        return vec![Judgement::no_driver("machine")];
     }
     rdma_nics.into_iter().map(|nic| judge(ctx, nic)).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Ctx, boot, is_grace, own};
+use super::{Ctx, boot, is_arm, is_grace, own};
 use crate::check::{Judgement, or_skip, unknown_if, words};
 use crate::model::{Bdf, Fact, Kind, Row, Severity, Why};
 
@@ -120,12 +120,7 @@ fn judge(ctx: &Ctx<'_>, row: &Row, bdf: Bdf, group: u32, kind: &str) -> Judgemen
     let remap = params
         .and_then(|params| params.get("DmaRemapPeerMmio"))
         .map(String::as_str);
-    let arm = ctx
-        .facts
-        .platform
-        .architecture
-        .known()
-        .is_some_and(|name| name == "aarch64");
+    let arm = is_arm(ctx);
     let peers = pcie_peers(ctx, row);
     let subject = words::row(row);
     let judgement = if remap == Some("0") {

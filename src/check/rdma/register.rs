@@ -25,34 +25,40 @@ pub fn register(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if ctx.facts.rdma.known().is_none() || rdma_nics(ctx.facts).next().is_none() {
         return each_nic(ctx, |_| vec![]);
     }
+    let skipped = "GPU memory is registered only with --live.";
+    with_trials(
+        ctx,
+        skipped,
+        "a trial of registering GPU memory",
+        |gpus, tried| gpus.iter().map(|gpu| judge(ctx, *gpu, tried)).collect(),
+    )
+}
+
+/// Judges the registration trials of the host's GPUs; one judgement if there are none. `skipped` is the
+/// message without --live.
+pub fn with_trials(
+    ctx: &Ctx<'_>,
+    skipped: &str,
+    trial: &str,
+    judge: impl Fn(&[Bdf], &[GpuRegistration]) -> Vec<Judgement>,
+) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
         return vec![unknown];
     }
-    let gpus: Vec<Bdf> = passthrough::own_gpus(ctx.facts)
-        .map(|gpu| gpu.bdf)
-        .collect();
-    if gpus.is_empty() {
-        return vec![Judgement::skip(
-            "machine",
-            "This machine uses no GPU itself.",
-        )];
-    }
-    let Some(outcome) = &ctx.facts.registration else {
-        return vec![Judgement::skip(
-            "machine",
-            "GPU memory is registered only with --live.",
-        )];
+    let gpus = passthrough::own_gpus(ctx.facts).map(|gpu| gpu.bdf);
+    let gpus: Vec<Bdf> = gpus.collect();
+    let judgement = match &ctx.facts.registration {
+        _ if gpus.is_empty() => Judgement::skip("machine", "This machine uses no GPU itself."),
+        None => Judgement::skip("machine", skipped),
+        Some(Fact::Unknown(why)) => Judgement::unknown("machine", *why, trial),
+        Some(Fact::Known(
+            RegistrationOutcome::Absent { reason } | RegistrationOutcome::Failed { reason },
+        )) => Judgement::undetermined("machine", format!("Cannot determine: {reason}."))
+            .evidence(trial, reason)
+            .needs("CUDA and libibverbs that list their devices here: see gpu.driver and rdma.provider"),
+        Some(Fact::Known(RegistrationOutcome::Tried(tried))) => return judge(&gpus, tried),
     };
-    let trial = "a trial of registering GPU memory";
-    match outcome {
-        Fact::Unknown(why) => vec![Judgement::unknown("machine", *why, trial)],
-        Fact::Known(RegistrationOutcome::Absent { reason } | RegistrationOutcome::Failed { reason }) => vec![
-            Judgement::undetermined("machine", format!("Cannot determine: {reason}."))
-                .evidence(trial, reason)
-                .needs("CUDA and libibverbs that list their devices here: see gpu.driver and rdma.provider"),
-        ],
-        Fact::Known(RegistrationOutcome::Tried(tried)) => gpus.into_iter().map(|gpu| judge(ctx, gpu, tried)).collect(),
-    }
+    vec![judgement]
 }
 
 fn judge(ctx: &Ctx<'_>, gpu: Bdf, tried: &[GpuRegistration]) -> Judgement {

@@ -20,12 +20,7 @@ pub fn toolkit(ctx: &Ctx<'_>) -> Vec<Judgement> {
     };
     let driver = match version::driver(ctx.facts) {
         Fact::Known(Some(driver)) => driver,
-        Fact::Known(None) => {
-            return vec![Judgement::skip(
-                "machine",
-                "The NVIDIA driver is not loaded.",
-            )];
-        }
+        Fact::Known(None) => return vec![Judgement::no_driver("machine")],
         Fact::Unknown(why) => {
             return vec![Judgement::unknown(CUDA, why, "/sys/module/nvidia/version")];
         }

@@ -4,7 +4,9 @@ use super::*;
 use crate::check::testing::{
     Edit, GPU, NIC, assert_says, bdf, bind, findings, machine, only, options, outcomes, two_gpus,
 };
-use crate::model::{Facts, Finding, Outcome, RegistrationTrial, VerbsError, Why};
+use crate::model::{
+    Fact, Facts, Finding, Outcome, RegistrationOutcome, RegistrationTrial, VerbsError, Why,
+};
 
 const SECOND: &str = "0000:05:00.0";
 
