@@ -84,15 +84,13 @@ pub fn loads_module(module: &str, names: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{assert_outcome, machine, only};
+    use crate::check::testing::{Edit, assert_outcome, machine, only};
     use crate::model::{AtBoot, Facts, Outcome, Why};
 
     /// Proprietary modules: no dma-buf.
     fn closed() -> Facts {
         let mut facts = machine();
-        facts.driver.version_line = Fact::Known(Some(
-            "NVIDIA UNIX x86_64 Kernel Module  535.129.03".to_owned(),
-        ));
+        facts.set_proprietary();
         facts
     }
 

@@ -163,15 +163,13 @@ fn weigh(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{assert_outcome, findings, machine, only};
+    use crate::check::testing::{Edit, assert_outcome, findings, machine, only};
     use crate::model::{Facts, Outcome};
 
     /// Not loaded, with proprietary modules (no dma-buf) and an unknown list of modules on disk.
     fn without_list() -> Facts {
         let mut facts = machine();
-        facts.driver.version_line = Fact::Known(Some(
-            "NVIDIA UNIX x86_64 Kernel Module  535.129.03".to_owned(),
-        ));
+        facts.set_proprietary();
         facts.peer_memory.nvidia_peermem = Fact::Known(false);
         facts.peer_memory.clients = Fact::Known(None);
         facts.module_files.on_disk = Fact::Known(None);

@@ -167,7 +167,7 @@ fn describe(state: &NodeState) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{assert_outcome, assert_says, findings, machine, node, only};
+    use crate::check::testing::{Edit, assert_outcome, assert_says, findings, machine, node, only};
     use crate::model::{Facts, Outcome};
 
     fn with(change: impl FnOnce(&mut NodeState)) -> Facts {
@@ -251,9 +251,7 @@ mod tests {
         let found = &findings("gdrdrv.node", &facts, &["gdrcopy"])[0];
         assert_eq!(found.outcome, Outcome::Warn);
         assert_says(&found, "built for the proprietary");
-        facts.driver.version_line = Fact::Known(Some(
-            "NVIDIA UNIX x86_64 Kernel Module  535.129.03".to_owned(),
-        ));
+        facts.set_proprietary();
         assert_eq!(only("gdrdrv.node", &facts).outcome, Outcome::Pass);
         // gdrdrv before 2.5 has no such file.
         facts.gdrdrv.params = Fact::Known(None);

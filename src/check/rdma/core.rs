@@ -145,7 +145,7 @@ fn without(ctx: &Ctx<'_>, nic: &RdmaDevice, what: &str, advice: &str) -> Judgeme
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{NIC, assert_outcome, assert_says, bind, machine, only};
+    use crate::check::testing::{Edit, NIC, assert_outcome, assert_says, bind, machine, only};
     use crate::model::{Facts, Outcome, VerbsDevice, VerbsError, Why};
 
     fn with(change: impl FnOnce(&mut Verbs)) -> Facts {
@@ -221,8 +221,7 @@ mod tests {
     #[test]
     fn proprietary_driver_needs_no_dma_buf() {
         let mut facts = without_peermem(answering(DmabufAnswer::Refuses(95)));
-        let line = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03";
-        facts.driver.version_line = Fact::Known(Some(line.to_owned()));
+        facts.set_proprietary();
         assert_eq!(only("rdma.core", &facts).outcome, Outcome::Skip);
     }
 }

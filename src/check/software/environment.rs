@@ -246,9 +246,7 @@ mod tests {
 
     fn peer_memory_alone() -> Facts {
         let mut facts = two_gpus();
-        facts.driver.version_line = Fact::Known(Some(
-            "NVIDIA UNIX x86_64 Kernel Module  535.129.03".to_owned(),
-        ));
+        facts.set_proprietary();
         facts
     }
 

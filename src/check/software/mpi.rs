@@ -154,8 +154,8 @@ fn named(what: &str, library: &Library) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{assert_outcome, assert_says, findings, machine, only};
-    use crate::model::{Facts, Found, Outcome};
+    use crate::check::testing::{assert_outcome, assert_says, findings, only, with_libraries};
+    use crate::model::{Found, Outcome};
 
     fn library(name: &str, plugins: Option<&[&str]>, words: &[&str]) -> Library {
         let list = |names: &[&str]| {
@@ -174,12 +174,6 @@ mod tests {
         }
     }
 
-    fn with(libraries: Vec<Library>) -> Facts {
-        let mut facts = machine();
-        facts.software.libraries = Fact::Known(libraries);
-        facts
-    }
-
     #[test]
     fn open_mpi_has_cuda_component() {
         for (plugins, words, outcome) in [
@@ -194,7 +188,7 @@ mod tests {
         ] {
             let found = only(
                 "mpi.cuda-aware",
-                &with(vec![library("libmpi.so.40", plugins, words)]),
+                &with_libraries(vec![library("libmpi.so.40", plugins, words)]),
             );
             assert_eq!(found.outcome, outcome, "{plugins:?} {words:?}");
         }
@@ -202,7 +196,7 @@ mod tests {
 
     #[test]
     fn mvapich_needs_variable() {
-        let mut facts = with(vec![library(
+        let mut facts = with_libraries(vec![library(
             "libmpi.so.12",
             None,
             &["MV2_USE_CUDA", "MVAPICH2"],
@@ -212,7 +206,7 @@ mod tests {
         assert_eq!(only("mpi.cuda-aware", &facts).outcome, Outcome::Pass);
         let found = only(
             "mpi.cuda-aware",
-            &with(vec![library("libmpi.so.12", None, &[])]),
+            &with_libraries(vec![library("libmpi.so.12", None, &[])]),
         );
         assert!(found.message.contains("MPICH") && found.message.contains("without CUDA"));
     }
@@ -220,14 +214,18 @@ mod tests {
     #[test]
     fn ucx_needs_cuda_modules_and_libgdrapi() {
         let ucx = |plugins: &[&str]| library("libucp.so.0", Some(plugins), &[]);
-        assert_outcome("mpi.cuda-aware", &with(vec![ucx(&[])]), Outcome::Info);
-        let facts = with(vec![ucx(&["libuct_cuda.so", GDR_COPY])]);
+        assert_outcome(
+            "mpi.cuda-aware",
+            &with_libraries(vec![ucx(&[])]),
+            Outcome::Info,
+        );
+        let facts = with_libraries(vec![ucx(&["libuct_cuda.so", GDR_COPY])]);
         let outcomes: Vec<_> = findings("mpi.cuda-aware", &facts, &[])
             .iter()
             .map(|f| f.outcome)
             .collect();
         assert_eq!(outcomes, [Outcome::Pass, Outcome::Info]);
-        let facts = with(vec![
+        let facts = with_libraries(vec![
             ucx(&["libuct_cuda.so", GDR_COPY]),
             library("libgdrapi.so.2", None, &[]),
         ]);
@@ -240,7 +238,11 @@ mod tests {
         let mut packaged = library("libucp.so.0", Some(&["libuct_cuda.so"]), &[]);
         packaged.found = Found::PythonPackage;
         packaged.path = "/usr/lib/python3.12/site-packages/libucx/lib/libucp.so.0".to_owned();
-        let found = findings("mpi.cuda-aware", &with(vec![plain, packaged]), &[]);
+        let found = findings(
+            "mpi.cuda-aware",
+            &with_libraries(vec![plain, packaged]),
+            &[],
+        );
         let outcomes: Vec<_> = found.iter().map(|found| found.outcome).collect();
         assert_eq!(outcomes, [Outcome::Info, Outcome::Pass]);
         assert!(found[1].subject.contains("site-packages"));

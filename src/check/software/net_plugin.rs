@@ -177,8 +177,8 @@ fn numbers(version: &str) -> Option<[u32; 3]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{assert_says, findings, machine, only};
-    use crate::model::{Facts, Found, Outcome, Why};
+    use crate::check::testing::{assert_says, findings, machine, only, with_libraries};
+    use crate::model::{Found, Outcome, Why};
 
     fn library(name: &str, version: Option<&str>, words: &[&str]) -> Library {
         Library {
@@ -191,15 +191,9 @@ mod tests {
         }
     }
 
-    fn with(libraries: Vec<Library>) -> Facts {
-        let mut facts = machine();
-        facts.software.libraries = Fact::Known(libraries);
-        facts
-    }
-
     #[test]
     fn old_nccl_needs_nvidia_peermem() {
-        let mut facts = with(vec![library("libnccl.so.2", Some("2.12.12"), &[])]);
+        let mut facts = with_libraries(vec![library("libnccl.so.2", Some("2.12.12"), &[])]);
         assert_eq!(only("sw.net-plugin", &facts).outcome, Outcome::Pass);
         facts.peer_memory.nvidia_peermem = Fact::Known(false);
         let found = only("sw.net-plugin", &facts);
@@ -220,7 +214,7 @@ mod tests {
             (&[][..], Outcome::Unknown),
         ] {
             let plugin = library("libnccl-net.so", None, words);
-            let found = only("sw.net-plugin", &with(vec![nccl(), plugin]));
+            let found = only("sw.net-plugin", &with_libraries(vec![nccl(), plugin]));
             assert_eq!(found.outcome, outcome, "{words:?}");
         }
     }
@@ -235,7 +229,7 @@ mod tests {
             );
             let mut libraries = vec![library("libnccl.so.2", Some("2.18.3"), &[]), plugin];
             libraries.extend(fabric.map(|words| library("libfabric.so.1", None, words)));
-            findings("sw.net-plugin", &with(libraries), &[])
+            findings("sw.net-plugin", &with_libraries(libraries), &[])
         };
         for (fabric, word) in [
             (None, "there is none"),
@@ -257,7 +251,7 @@ mod tests {
     #[test]
     fn missing_and_unknown_libraries() {
         assert_eq!(only("sw.net-plugin", &machine()).outcome, Outcome::Skip);
-        let facts = with(vec![library("libnccl.so.2", None, &[])]);
+        let facts = with_libraries(vec![library("libnccl.so.2", None, &[])]);
         assert_eq!(only("sw.net-plugin", &facts).outcome, Outcome::Unknown);
         let mut facts = machine();
         facts.software.libraries = Fact::Unknown(Why::Denied);

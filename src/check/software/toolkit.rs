@@ -99,7 +99,7 @@ fn judge(ctx: &Ctx<'_>, picked: &Library, driver: &str) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{assert_outcome, assert_says, machine, only};
+    use crate::check::testing::{assert_outcome, assert_says, machine, only, with_libraries};
     use crate::model::{Facts, Outcome, Why};
 
     fn library(path: &str, version: Option<&str>, found: Found) -> Library {
@@ -113,19 +113,13 @@ mod tests {
         }
     }
 
-    fn with(libraries: Vec<Library>) -> Facts {
-        let mut facts = machine();
-        facts.software.libraries = Fact::Known(libraries);
-        facts
-    }
-
     fn system(version: &str) -> Library {
         library("/usr/lib64/libcuda.so.1", Some(version), Found::Cache)
     }
 
     #[test]
     fn other_libraries_are_info() {
-        let found_with = |libraries| only("sw.toolkit", &with(libraries));
+        let found_with = |libraries| only("sw.toolkit", &with_libraries(libraries));
         let compat = library(
             "/usr/local/cuda/compat/libcuda.so.1",
             Some("590.10"),
@@ -141,7 +135,7 @@ mod tests {
 
     #[test]
     fn reports_conda() {
-        let mut facts = with(vec![system("580.159.04")]);
+        let mut facts = with_libraries(vec![system("580.159.04")]);
         facts.environment = Fact::Known(
             [(
                 "LD_LIBRARY_PATH".to_owned(),
@@ -155,7 +149,7 @@ mod tests {
     #[test]
     fn missing_and_unknown_libraries() {
         assert_eq!(only("sw.toolkit", &machine()).outcome, Outcome::Skip);
-        let mut facts = with(vec![system("580.159.04")]);
+        let mut facts = with_libraries(vec![system("580.159.04")]);
         facts.driver.module_version = Fact::Unknown(Why::Denied);
         facts.driver.version_line = Fact::Unknown(Why::Denied);
         assert_eq!(only("sw.toolkit", &facts).outcome, Outcome::Unknown);

@@ -2,7 +2,7 @@
 
 use crate::check::testing::{
     Edit, GPU, GPU_PORT, NIC, NIC_PORT, ROOT_PORT, assert_outcome, assert_says, bdf, bind,
-    findings, gpu, machine, only, outcomes, root_port, set_acs, set_device_id,
+    findings, fix, gpu, machine, only, outcomes, root_port, set_acs, set_device_id,
 };
 use crate::model::{Fact, Facts, NvLink, NvmlOutcome, Outcome, Place, PortType, RootBus, Why};
 
@@ -58,11 +58,8 @@ fn redirecting_switch_port_fails() {
     assert!(found[0].message.starts_with(
         "The downstream port 0000:02:00.0 redirects (CmpltRedir, ReqRedir) the traffic of GPU0 and NIC0 (PIX): "
     ));
-    let fix = found[0].fix.as_ref().expect("a fix");
-    assert_eq!(
-        (fix.id().unwrap_or("advice"), fix.text().as_str()),
-        ("acs", "setpci -s 0000:02:00.0 ECAP_ACS+0x6.w=0011")
-    );
+    let command = "setpci -s 0000:02:00.0 ECAP_ACS+0x6.w=0011";
+    assert_eq!(fix(&found[0]), ("acs", command.to_owned()));
     assert_eq!(
         found[0].evidence[0].source,
         "0000:02:00.0 config 0x14e, ACS control"
@@ -199,15 +196,9 @@ fn never_clears_port_above_passed_through_device() {
         .iter()
         .find(|f| f.subject == GPU_PORT)
         .expect("the port");
-    assert!(
-        port.message
-            .contains("0000:03:00.1 below it belongs to a virtual machine")
-    );
-    assert_eq!(
-        port.fix.as_ref().map(|fix| fix.id().unwrap_or("advice")),
-        Some("advice")
-    );
-    assert!(!port.fix.as_ref().expect("advice").text().contains("setpci"));
+    assert_says(port, "0000:03:00.1 below it belongs to a virtual machine");
+    let (id, advice) = fix(port);
+    assert!(id == "advice" && !advice.contains("setpci"), "{advice}");
 }
 
 #[test]

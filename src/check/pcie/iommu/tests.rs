@@ -1,7 +1,7 @@
 //! IOMMU groups of all types, by platform and profile.
 
 use crate::check::testing::{
-    Edit, GPU, NIC, assert_outcome, assert_says, findings, gpu, machine, only, root_port,
+    Edit, GPU, NIC, assert_outcome, assert_says, findings, fix, gpu, machine, only, root_port,
     set_device_id,
 };
 use crate::model::{Fact, Facts, Finding, Outcome, Why};
@@ -59,14 +59,8 @@ fn translation_warns_for_rdma() {
             (Outcome::Warn, Outcome::Pass)
         );
         assert_eq!(found[0].subject, "GPU0 (0000:03:00.0)");
-        let fix = found[0].fix.as_ref().expect("a fix");
-        assert_eq!(
-            (
-                fix.id().unwrap_or("advice"),
-                fix.text().contains("iommu=pt")
-            ),
-            ("iommu", true)
-        );
+        let (id, advice) = fix(&found[0]);
+        assert!(id == "iommu" && advice.contains("iommu=pt"), "{advice}");
         assert!(
             found[0]
                 .evidence

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::check::testing::{
-    Edit, GPU, GPU_PORT, NIC, NIC_PORT, ROOT_PORT, assert_outcome, assert_says, findings, machine,
-    only,
+    Edit, GPU, GPU_PORT, NIC, NIC_PORT, ROOT_PORT, assert_outcome, assert_says, findings, fix,
+    machine, only,
 };
 use crate::model::{Facts, Outcome};
 
@@ -65,13 +65,7 @@ fn small_packets_and_reads_are_info() {
     let found = findings("pcie.payload", &facts, &[]);
     assert_eq!(found[0].outcome, Outcome::Info);
     assert_says(&found[0], "the minimum");
-    assert_eq!(
-        found[1]
-            .fix
-            .as_ref()
-            .map(|fix| fix.id().unwrap_or("advice")),
-        Some("mrrs")
-    );
+    assert_eq!(fix(&found[1]).0, "mrrs");
     facts.kernel.command_line = Fact::Known("pci=pcie_bus_peer2peer".to_owned());
     assert!(
         findings("pcie.payload", &facts, &[])[0]

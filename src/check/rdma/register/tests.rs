@@ -1,8 +1,10 @@
 //! Trials of both memory paths with all results.
 
 use super::*;
-use crate::check::testing::{GPU, NIC, assert_says, bdf, bind, findings, machine, only, two_gpus};
-use crate::model::{Facts, Finding, Outcome, Why};
+use crate::check::testing::{
+    GPU, NIC, assert_says, bdf, bind, findings, fix, machine, only, two_gpus,
+};
+use crate::model::{Facts, Outcome, Why};
 
 fn refused(code: i32) -> MemoryPathTrial {
     MemoryPathTrial::Refused(VerbsError {
@@ -43,11 +45,6 @@ fn without_peermem(mut facts: Facts) -> Facts {
     facts.peer_memory.nvidia_peermem = Fact::Known(false);
     facts.peer_memory.clients = Fact::Known(Some(Vec::new()));
     facts
-}
-
-fn fix(found: &Finding) -> (&str, String) {
-    let fix = found.fix.as_ref().expect("a fix");
-    (fix.id().unwrap_or("advice"), fix.text())
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::check::testing::{
-    Edit, GPU, NIC, assert_says, bdf, bind, findings, machine, only, options, outcomes, two_gpus,
+    Edit, GPU, NIC, assert_says, bdf, bind, findings, fix, machine, only, options, outcomes,
+    two_gpus,
 };
 use crate::model::{
     Fact, Facts, Finding, Outcome, RegistrationOutcome, RegistrationTrial, VerbsError, Why,
@@ -54,11 +55,6 @@ fn asynchronous(facts: &Facts) -> Finding {
 fn shut(facts: &mut Facts) {
     facts.param("RegistryDwords", "");
     facts.param("RegistryDwordsPerDevice", "");
-}
-
-fn fix(found: &Finding) -> (&str, String) {
-    let fix = found.fix.as_ref().expect("a fix");
-    (fix.id().unwrap_or("advice"), fix.text())
 }
 
 #[test]
