@@ -394,7 +394,7 @@ fn a_port_that_is_down_or_goes_down_or_is_not_there_is_told() {
     );
     assert_eq!(
         refused(json!({}), &["--memory", "host", "--device", "mlx5_7"]),
-        "libibverbs serves no device 'mlx5_7' here; there are: mlx5_0, mlx5_1"
+        "libibverbs has no device 'mlx5_7'; available: mlx5_0, mlx5_1"
     );
     let port = refused(json!({}), &["--memory", "host", "--device", "mlx5_0:9"]);
     assert!(port.contains("ibv_query_port"), "{port}");
