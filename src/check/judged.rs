@@ -110,7 +110,7 @@ fn judge(ctx: &Ctx<'_>, family: &Family, check: &Check) -> Vec<Judgement> {
     }
     let mut judgements = (check.judge)(ctx);
     if judgements.is_empty() {
-        judgements.push(Judgement::skip("machine", "nothing here for it to judge"));
+        judgements.push(Judgement::skip("machine", "This check does not apply to this machine."));
     }
     few(judgements)
 }

@@ -23,7 +23,7 @@ pub fn acs_vm(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&platform, "machine", &source) {
         return vec![unknown.needs("--platform bare-metal or --platform guest")];
     }
-    let handed = passthrough::handed(ctx.facts).map(|device| {
+    let passed_through = passthrough::passed_through(ctx.facts).map(|device| {
         let bdf = device.bdf;
         let driver = passthrough::holder(device).unwrap_or_default();
         let message = format!(
@@ -33,7 +33,7 @@ pub fn acs_vm(ctx: &Ctx<'_>) -> Vec<Judgement> {
             .evidence(format!("/sys/bus/pci/devices/{bdf}/driver"), driver)
             .advice(ADVICE)
     });
-    let judgements: Vec<Judgement> = handed.collect();
+    let judgements: Vec<Judgement> = passed_through.collect();
     or_skip(judgements, "No virtual machine uses these devices.")
 }
 

@@ -19,7 +19,7 @@ pub fn ats(ctx: &Ctx<'_>) -> Vec<Judgement> {
             return vec![unknown.needs("--platform bare-metal or --platform guest")];
         }
     };
-    let handed: Vec<(String, Bdf)> = passthrough::handed(ctx.facts)
+    let passed_through: Vec<(String, Bdf)> = passthrough::passed_through(ctx.facts)
         // The needs of other makers' NICs are unknown.
         .filter(|device| device.ids.known().is_some_and(Ids::is_nvidia_nic))
         .map(|device| (device.bdf.to_string(), device.bdf))
@@ -32,8 +32,10 @@ pub fn ats(ctx: &Ctx<'_>) -> Vec<Judgement> {
                 .filter(|(row, _)| is_inline(ctx, row))
                 .map(|(row, bdf)| (words::row(row), bdf, false))
                 .collect();
-            let handed = handed.into_iter().map(|(name, bdf)| (name, bdf, true));
-            inline.into_iter().chain(handed).collect()
+            let passed_through = passed_through
+                .into_iter()
+                .map(|(name, bdf)| (name, bdf, true));
+            inline.into_iter().chain(passed_through).collect()
         }
     };
     if nics.is_empty() {

@@ -54,12 +54,12 @@ fn tried(ctx: &Ctx<'_>, nic: &RdmaDevice, trial: &VerbsTrial) -> Judgement {
     let source = format!("{SYMBOL}(fd -1) on {}", nic.name);
     let answer = match trial {
         VerbsTrial::Opened(device) => &device.dmabuf,
-        VerbsTrial::Refused(refusal) => {
+        VerbsTrial::Refused(error) => {
             return Judgement::undetermined(
                 &nic.name,
-                format!("Cannot determine: {}.", refusal.reason),
+                format!("Cannot determine: {}.", error.reason),
             )
-            .evidence("ibv_open_device", &refusal.reason)
+            .evidence("ibv_open_device", &error.reason)
             .needs("a user who may open its node: rdma.device");
         }
     };
@@ -83,8 +83,8 @@ fn tried(ctx: &Ctx<'_>, nic: &RdmaDevice, trial: &VerbsTrial) -> Judgement {
             "Use a kernel from 5.12 on (mlx5; later for others) with CONFIG_INFINIBAND_ON_DEMAND_PAGING.",
         )
         .evidence(source, format!("errno {errno}")),
-        DmabufAnswer::Failed(refusal) => {
-            Judgement::undetermined(&nic.name, format!("Cannot determine: {}.", refusal.reason))
+        DmabufAnswer::Failed(error) => {
+            Judgement::undetermined(&nic.name, format!("Cannot determine: {}.", error.reason))
                 .needs("a device that answers")
         }
         DmabufAnswer::NotAsked => Judgement::undetermined(&nic.name, "Cannot determine: it was not queried.").needs("--live"),

@@ -92,12 +92,12 @@ fn judge(ctx: &Ctx<'_>, gpu: Bdf, tried: &[GpuRegistration]) -> Judgement {
     };
     let paths = match trial {
         Some(NicTrial::Opened(paths)) => paths,
-        Some(NicTrial::Refused(refusal)) => {
+        Some(NicTrial::Refused(error)) => {
             return Judgement::undetermined(
                 subject,
-                format!("Cannot determine: {}.", refusal.reason),
+                format!("Cannot determine: {}.", error.reason),
             )
-            .evidence(format!("ibv_open_device on {}", nic.name), &refusal.reason)
+            .evidence(format!("ibv_open_device on {}", nic.name), &error.reason)
             .needs("a user who may open the NIC's node: see rdma.device");
         }
         None => {
@@ -185,12 +185,12 @@ fn why_not_dmabuf(trial: &MemoryPathTrial) -> Option<String> {
     Some(match trial {
         MemoryPathTrial::Registered => return None,
         MemoryPathTrial::Withheld { reason } => format!("CUDA exports none of it ({reason})"),
-        MemoryPathTrial::Refused(refusal) => match refusal.code {
+        MemoryPathTrial::Refused(error) => match error.code {
             Some(EOPNOTSUPP) => {
                 "the NIC's provider or driver cannot register it (errno 95)".to_owned()
             }
             Some(EPROTONOSUPPORT) => "the kernel cannot register it (errno 93)".to_owned(),
-            _ => refused(refusal),
+            _ => refused(error),
         },
     })
 }
@@ -200,19 +200,19 @@ fn why_not_peermem(trial: &MemoryPathTrial) -> Option<String> {
     Some(match trial {
         MemoryPathTrial::Registered => return None,
         MemoryPathTrial::Withheld { reason } => format!("it is not for a NIC ({reason})"),
-        MemoryPathTrial::Refused(refusal) => match refusal.code {
+        MemoryPathTrial::Refused(error) => match error.code {
             Some(EFAULT) => "no module of the kernel knows the address (errno 14)".to_owned(),
-            _ => refused(refusal),
+            _ => refused(error),
         },
     })
 }
 
-fn refused(refusal: &VerbsError) -> String {
-    match refusal.code {
+fn refused(error: &VerbsError) -> String {
+    match error.code {
         Some(EPERM) => "this process may not lock memory (errno 1)".to_owned(),
         Some(ENOMEM) => "it could not be pinned (errno 12)".to_owned(),
         Some(code) => format!("it failed (errno {code})"),
-        None => refusal.reason.clone(),
+        None => error.reason.clone(),
     }
 }
 
@@ -222,7 +222,7 @@ fn remedy(ctx: &Ctx<'_>, judgement: Judgement, nic: &RdmaDevice, paths: &MemoryP
     let dmabuf = match &paths.dmabuf {
         MemoryPathTrial::Registered => None,
         MemoryPathTrial::Withheld { .. } => Some("see gpu.dmabuf for why CUDA exports no dma-buf."),
-        MemoryPathTrial::Refused(refusal) => Some(match refusal.code {
+        MemoryPathTrial::Refused(error) => Some(match error.code {
             Some(EOPNOTSUPP | EPROTONOSUPPORT) | None => {
                 "see rdma.core for what registers a dma-buf."
             }
@@ -245,17 +245,17 @@ fn remedy_by_address(
     nic: &RdmaDevice,
     trial: &MemoryPathTrial,
 ) -> Judgement {
-    let refusal = match trial {
+    let error = match trial {
         MemoryPathTrial::Registered => return judgement,
         MemoryPathTrial::Withheld { .. } => {
             return judgement
                 .advice("See gpu.rdma-capable: other devices may not access its memory.");
         }
-        MemoryPathTrial::Refused(refusal) => refusal,
+        MemoryPathTrial::Refused(error) => error,
     };
     let known = driver(ctx.facts, nic);
     let provider = known.known().map(String::as_str);
-    match (refusal.code, provider) {
+    match (error.code, provider) {
         (Some(EFAULT), Some(name)) if !knows_peer_memory(name) => judgement,
         (Some(EFAULT), Some("efa")) => judgement.command("modprobe efa_nv_peermem"),
         (Some(EFAULT), _) => match peer_memory(ctx, provider) {

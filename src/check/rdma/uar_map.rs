@@ -120,12 +120,12 @@ fn judge_part(
         PairResult::Trial(DoorbellTrial::NoLibrary { reason }) => unknown(reason)
             .evidence("libmlx5.so.1", reason)
             .needs("rdma-core's library for mlx5, which gives the address of the doorbell (package ibverbs-providers; libibverbs on RPM systems): see rdma.provider"),
-        PairResult::Trial(DoorbellTrial::Closed(refusal)) => unknown(&refusal.reason)
-            .evidence(format!("ibv_open_device on {}", nic.name), &refusal.reason)
+        PairResult::Trial(DoorbellTrial::Closed(error)) => unknown(&error.reason)
+            .evidence(format!("ibv_open_device on {}", nic.name), &error.reason)
             .needs("a user who may open the NIC's node: see rdma.device"),
-        PairResult::Trial(DoorbellTrial::Withheld(refusal)) => unknown(&refusal.reason)
-            .evidence(format!("a queue pair of {}", nic.name), &refusal.reason)
-            .needs(match refusal.code {
+        PairResult::Trial(DoorbellTrial::Withheld(error)) => unknown(&error.reason)
+            .evidence(format!("a queue pair of {}", nic.name), &error.reason)
+            .needs(match error.code {
                 Some(ENOMEM) => "room for a queue pair's memory: see limits.memlock",
                 _ => "a queue pair with a doorbell register of its own, in a thread domain: see dmesg, and whether rdma-core is \
                       as new as the kernel (rdma.core)",

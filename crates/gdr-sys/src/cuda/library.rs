@@ -113,8 +113,8 @@ impl Library {
 }
 
 impl From<LoadError> for OpenError {
-    fn from(refusal: LoadError) -> Self {
-        match refusal {
+    fn from(error: LoadError) -> Self {
+        match error {
             LoadError::Absent(words) => Self::Absent(words),
             LoadError::Unusable(words) => Self::Unusable(words),
         }

@@ -186,9 +186,9 @@ fn translating_iommu_is_mentioned() {
 fn never_clears_port_above_passed_through_device() {
     let mut facts = machine();
     set_acs(&mut facts, GPU_PORT, 0x1d);
-    let mut handed = gpu("0000:03:00.1");
-    handed.place = facts.device_mut(GPU).place.clone();
-    facts.add(handed);
+    let mut passed_through = gpu("0000:03:00.1");
+    passed_through.place = facts.device_mut(GPU).place.clone();
+    facts.add(passed_through);
     facts.driver.gpus = Fact::Known(Default::default());
     bind(&mut facts, "0000:03:00.1", Some("vfio-pci"));
     let found = findings("pcie.acs", &facts, &[]);

@@ -200,7 +200,7 @@ fn gpus_with_different_results() {
 
 #[test]
 fn missing_trials_are_unknown() {
-    let refusal = |code: i32, words: &str| VerbsError {
+    let error = |code: i32, words: &str| VerbsError {
         code: Some(code),
         reason: words.to_owned(),
     };
@@ -222,20 +222,17 @@ fn missing_trials_are_unknown() {
             "ibverbs-providers",
         ),
         (
-            with(DoorbellTrial::Closed(refusal(13, "cannot open mlx5_0"))),
+            with(DoorbellTrial::Closed(error(13, "cannot open mlx5_0"))),
             "cannot open mlx5_0",
             "rdma.device",
         ),
         (
-            with(DoorbellTrial::Withheld(refusal(
-                12,
-                "mlx5_0: ibv_create_qp",
-            ))),
+            with(DoorbellTrial::Withheld(error(12, "mlx5_0: ibv_create_qp"))),
             "mlx5_0: ibv_create_qp",
             "limits.memlock",
         ),
         (
-            with(DoorbellTrial::Withheld(refusal(95, "mlx5_0: ibv_alloc_td"))),
+            with(DoorbellTrial::Withheld(error(95, "mlx5_0: ibv_alloc_td"))),
             "mlx5_0: ibv_alloc_td",
             "thread domain",
         ),
