@@ -110,12 +110,15 @@ fn judge(ctx: &Ctx<'_>, family: &Family, check: &Check) -> Vec<Judgement> {
     }
     let mut judgements = (check.judge)(ctx);
     if judgements.is_empty() {
-        judgements.push(Judgement::skip("machine", "This check does not apply to this machine."));
+        judgements.push(Judgement::skip(
+            "machine",
+            "This check does not apply to this machine.",
+        ));
     }
     few(judgements)
 }
 
-/// Beyond the device limits nothing is judged: a partial result would mislead.
+/// Beyond the device limits no check runs: a partial result would mislead.
 pub fn too_many_devices(facts: &Facts) -> Option<Judgement> {
     let nics = facts.rdma.known().map_or(0, Vec::len) + facts.unnamed_nics.len();
     let devices = facts.gpus().count() + nics;
