@@ -9,8 +9,8 @@ pub fn in_container(ctx: &Ctx<'_>) -> bool {
     marks.is_some_and(|marks| marks.iter().any(|mark| mark.starts_with("namespace ")))
 }
 
-/// How to read a file of /proc or /sys that does not exist here: outside of the container, or as `machine` says. `None` for a
-/// recorded machine, whose record may lack it.
+/// What would provide an absent file of /proc or /sys: a run outside of the container, or `machine`. `None` for a recorded
+/// machine, whose snapshot may lack the file.
 pub fn needs_for_absent<'n>(ctx: &Ctx<'_>, why: Why, machine: &'n str) -> Option<&'n str> {
     match why {
         Why::NotCovered if in_container(ctx) => Some("gdr doctor outside of the container"),

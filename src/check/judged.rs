@@ -110,12 +110,15 @@ fn judge(ctx: &Ctx<'_>, family: &Family, check: &Check) -> Vec<Judgement> {
     }
     let mut judgements = (check.judge)(ctx);
     if judgements.is_empty() {
-        judgements.push(Judgement::skip("machine", "nothing here for it to judge"));
+        judgements.push(Judgement::skip(
+            "machine",
+            "This check does not apply to this machine.",
+        ));
     }
     few(judgements)
 }
 
-/// Beyond the device limits nothing is judged: a partial result would mislead.
+/// Beyond the device limits no check runs: a partial result would mislead.
 pub fn too_many_devices(facts: &Facts) -> Option<Judgement> {
     let nics = facts.rdma.known().map_or(0, Vec::len) + facts.unnamed_nics.len();
     let devices = facts.gpus().count() + nics;
@@ -165,7 +168,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::check::testing::{Edit, gpu, machine, rdma};
+    use crate::check::testing::{Edit, assert_says, gpu, machine, rdma};
     use crate::check::{exit_code, readiness};
     use crate::model::{Fact, ReadyState};
     use crate::profile::{Profile, SHIPPED};
@@ -215,11 +218,7 @@ mod tests {
         assert_eq!(on_devices.len(), ids.len());
         for found in on_devices {
             assert_eq!(found.outcome, Outcome::Unknown, "{found:#?}");
-            assert!(
-                found.message.contains("there are 1026 GPUs and NICs"),
-                "{}",
-                found.message
-            );
+            assert_says(found, "there are 1026 GPUs and NICs");
         }
         assert_eq!(exit_code(&findings, &expectations, &[Outcome::Fail]), 3);
     }

@@ -62,6 +62,11 @@ impl Judgement {
         Self::new(Rule::Holds, subject, message)
     }
 
+    /// Not applicable, because the driver is not loaded.
+    pub fn no_driver(subject: impl Into<String>) -> Self {
+        Self::skip(subject, "The NVIDIA driver is not loaded.")
+    }
+
     /// The rule does not hold.
     pub fn broken(subject: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new(Rule::Broken, subject, message)

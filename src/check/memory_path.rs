@@ -18,6 +18,16 @@ pub enum PathState {
     Unknown(Why, String),
 }
 
+impl PathState {
+    fn is_open(&self) -> bool {
+        matches!(self, Self::Open(_))
+    }
+
+    fn is_closed(&self) -> bool {
+        matches!(self, Self::Closed(_))
+    }
+}
+
 /// Both memory paths of each NIC: nvidia-peermem's and dma-buf's.
 fn paths(ctx: &Ctx<'_>) -> Vec<(PathState, PathState)> {
     let state = |nic| {
@@ -31,32 +41,21 @@ fn paths(ctx: &Ctx<'_>) -> Vec<(PathState, PathState)> {
 /// True if dma-buf works for every NIC, so that only software without dma-buf needs nvidia-peermem.
 pub fn dma_buf_everywhere(ctx: &Ctx<'_>) -> bool {
     let paths = paths(ctx);
-    !paths.is_empty()
-        && paths
-            .iter()
-            .all(|(_, dma_buf)| matches!(dma_buf, PathState::Open(_)))
+    !paths.is_empty() && paths.iter().all(|(_, dma_buf)| dma_buf.is_open())
 }
 
 /// True if dma-buf works for a NIC, and nvidia-peermem for no NIC.
 pub fn dma_buf_alone(ctx: &Ctx<'_>) -> bool {
     let paths = paths(ctx);
-    paths
-        .iter()
-        .any(|(_, dma_buf)| matches!(dma_buf, PathState::Open(_)))
-        && paths
-            .iter()
-            .all(|(peer, _)| matches!(peer, PathState::Closed(_)))
+    paths.iter().any(|(_, dma_buf)| dma_buf.is_open())
+        && paths.iter().all(|(peer, _)| peer.is_closed())
 }
 
 /// True if nvidia-peermem works for a NIC, and dma-buf for no NIC.
 pub fn peer_memory_alone(ctx: &Ctx<'_>) -> bool {
     let paths = paths(ctx);
-    paths
-        .iter()
-        .any(|(peer, _)| matches!(peer, PathState::Open(_)))
-        && paths
-            .iter()
-            .all(|(_, dma_buf)| matches!(dma_buf, PathState::Closed(_)))
+    paths.iter().any(|(peer, _)| peer.is_open())
+        && paths.iter().all(|(_, dma_buf)| dma_buf.is_closed())
 }
 
 /// The nvidia-peermem memory path, judged by its traces in the RDMA stack.

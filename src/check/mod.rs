@@ -113,6 +113,20 @@ fn is_undetermined(
     outcome == Outcome::Unknown && (severity == Severity::Error || expectations.requires(id))
 }
 
+/// The judgements, or one that skips the machine if there is none.
+pub fn or_skip(judgements: Vec<Judgement>, message: &str) -> Vec<Judgement> {
+    match judgements.is_empty() {
+        true => vec![Judgement::skip("machine", message)],
+        false => judgements,
+    }
+}
+
+/// The judgement if the PCI functions or the RDMA devices are unknown.
+pub fn unknown_devices(ctx: &Ctx<'_>) -> Option<Judgement> {
+    unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices")
+        .or_else(|| unknown_if(&ctx.facts.rdma, "machine", "/sys/class/infiniband"))
+}
+
 /// The judgement for an unknown fact; `None` if the fact is known.
 pub fn unknown_if<T>(fact: &Fact<T>, subject: &str, source: &str) -> Option<Judgement> {
     fact.why()

@@ -20,7 +20,7 @@ pub fn own_gpus(facts: &Facts) -> impl Iterator<Item = &PciDevice> {
 }
 
 /// The functions known to be passed through.
-pub fn handed(facts: &Facts) -> impl Iterator<Item = &PciDevice> {
+pub fn passed_through(facts: &Facts) -> impl Iterator<Item = &PciDevice> {
     facts
         .devices()
         .iter()

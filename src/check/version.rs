@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn reads_driver_version_from_either_file() {
         let line = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023";
-        let of = |module: Fact<Option<String>>, line: Fact<Option<String>>| {
+        let read = |module: Fact<Option<String>>, line: Fact<Option<String>>| {
             let mut facts = Facts::default();
             facts.driver.module_version = module;
             facts.driver.version_line = line;
@@ -82,27 +82,30 @@ mod tests {
         };
         let version = Fact::Known(Some("535.129.03".to_owned()));
         let unknown = Fact::Unknown(Why::Denied);
-        assert_eq!(of(version.clone(), unknown.clone()), version);
+        assert_eq!(read(version.clone(), unknown.clone()), version);
         assert_eq!(
-            of(Fact::Known(None), Fact::Known(Some(line.to_owned()))),
+            read(Fact::Known(None), Fact::Known(Some(line.to_owned()))),
             version
         );
-        assert_eq!(of(Fact::Known(None), Fact::Known(None)), Fact::Known(None));
-        assert_eq!(of(Fact::Known(None), unknown.clone()), unknown);
+        assert_eq!(
+            read(Fact::Known(None), Fact::Known(None)),
+            Fact::Known(None)
+        );
+        assert_eq!(read(Fact::Known(None), unknown.clone()), unknown);
     }
 
     #[test]
     fn reads_flavour_from_version_line() {
-        let of = |line: &str| {
+        let read = |line: &str| {
             let mut facts = Facts::default();
             facts.driver.version_line = Fact::Known(Some(line.to_owned()));
             flavour(&facts)
         };
         let open =
             "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build";
-        assert_eq!(of(open), Fact::Known(Some(Flavour::Open)));
+        assert_eq!(read(open), Fact::Known(Some(Flavour::Open)));
         let closed = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03";
-        assert_eq!(of(closed), Fact::Known(Some(Flavour::Proprietary)));
+        assert_eq!(read(closed), Fact::Known(Some(Flavour::Proprietary)));
     }
 
     #[test]

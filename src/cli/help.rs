@@ -5,412 +5,288 @@ use clap::builder::Styles;
 /// The sections of one command.
 #[derive(Debug, Clone, Copy)]
 pub struct Sections {
-    /// Command lines and their descriptions.
-    pub examples: &'static [(&'static str, &'static str)],
-    /// Paths and their descriptions.
-    pub files: &'static [(&'static str, &'static str)],
-    /// Exit statuses.
-    pub exit_status: &'static [(&'static str, &'static str)],
-    /// Man pages.
-    pub see_also: &'static [&'static str],
+    /// Command name after `gdr`; empty for `gdr` itself.
+    command: &'static str,
+    /// Command lines, each followed by a line with its description.
+    examples: &'static str,
+    /// Paths, each followed by a line with its description.
+    files: &'static str,
+    /// Exit statuses, each with its description on the same line.
+    exit_status: &'static str,
+    /// Man pages, separated by commas.
+    pub see_also: &'static str,
 }
 
 impl Sections {
-    /// The sections that are lists of pairs, by heading.
-    pub fn lists(&self) -> [(&'static str, &'static [(&'static str, &'static str)]); 3] {
+    /// The sections that are lists of names and descriptions, by heading.
+    pub fn lists(&self) -> [(&'static str, Vec<(&'static str, &'static str)>); 3] {
         [
-            ("Examples", self.examples),
-            ("Files", self.files),
-            ("Exit status", self.exit_status),
+            ("Examples", pairs(self.examples)),
+            ("Files", pairs(self.files)),
+            (
+                "Exit status",
+                self.exit_status
+                    .lines()
+                    .filter_map(|line| line.split_once(' '))
+                    .collect(),
+            ),
         ]
     }
 }
 
-const PROFILES: [(&str, &str); 2] = [
-    (
-        "~/.config/gdr/profiles/NAME.toml",
-        "Profiles of this user ($XDG_CONFIG_HOME).",
-    ),
-    ("/etc/gdr/profiles/NAME.toml", "Profiles of this machine."),
-];
-const JOURNALS: (&str, &str) = (
-    "/var/lib/gdr",
-    "Journals of repairs and copies of replaced files, for gdr undo.",
-);
-const ERROR: (&str, &str) = ("2", "Usage or internal error.");
-const FIX_STATUS: &[(&str, &str)] = &[
-    ("0", "The repair was made, or nothing had to change."),
-    ("1", "A repair was rejected, or stopped at a step."),
-    ERROR,
-    (
-        "3",
-        "Nothing was changed: root is required, or the user did not confirm.",
-    ),
-];
-const PROBE_STATUS: &[(&str, &str)] = &[
-    ("0", "All tests passed, and all data was correct."),
-    (
-        "1",
-        "A check failed, data was wrong, or the GPU or a library is missing.",
-    ),
-    ERROR,
-    (
-        "3",
-        "Nothing failed, but the probe was interrupted, or a driver did not answer in time.",
-    ),
-];
+/// Pairs of lines.
+fn pairs(list: &'static str) -> Vec<(&'static str, &'static str)> {
+    list.lines()
+        .step_by(2)
+        .zip(list.lines().skip(1).step_by(2))
+        .collect()
+}
+
+const PROFILES: &str = "\
+~/.config/gdr/profiles/NAME.toml
+Profiles of this user ($XDG_CONFIG_HOME).
+/etc/gdr/profiles/NAME.toml
+Profiles of this machine.";
+const PROFILES_AND_JOURNALS: &str = "\
+~/.config/gdr/profiles/NAME.toml
+Profiles of this user ($XDG_CONFIG_HOME).
+/etc/gdr/profiles/NAME.toml
+Profiles of this machine.
+/var/lib/gdr
+Journals of repairs and copies of replaced files, for gdr undo.";
+const FIX_STATUS: &str = "\
+0 The repair was made, or nothing had to change.
+1 A repair was rejected, or stopped at a step.
+2 Usage or internal error.
+3 Nothing was changed: root is required, or the user did not confirm.";
+const PROBE_STATUS: &str = "\
+0 All tests passed, and all data was correct.
+1 A check failed, data was wrong, or the GPU or a library is missing.
+2 Usage or internal error.
+3 Nothing failed, but the probe was interrupted, or a driver did not answer in time.";
 
 /// The sections of a command, by its name after `gdr`; the empty string is `gdr` itself.
 pub fn sections(command: &str) -> Option<Sections> {
-    PAGES
-        .iter()
-        .find(|(name, _)| *name == command)
-        .map(|(_, sections)| *sections)
+    PAGES.iter().find(|page| page.command == command).copied()
 }
 
-const PAGES: &[(&str, Sections)] = &[
-    (
-        "",
-        Sections {
-            examples: &[
-                (
-                    "sudo gdr doctor",
-                    "Check whether GPUDirect RDMA works on this machine.",
-                ),
-                (
-                    "sudo gdr fix",
-                    "Show the repairs for failed checks, ask, and make them.",
-                ),
-                (
-                    "gdr topo",
-                    "Show the PCI topology and the nearest NIC of each GPU.",
-                ),
-                (
-                    "gdr probe copy --quick",
-                    "Map GPU memory, verify it and measure copies.",
-                ),
-            ],
-            files: &[PROFILES[0], PROFILES[1], JOURNALS],
-            exit_status: &[
-                ("0", "Success."),
-                ("1", "A check failed, or a repair stopped."),
-                ERROR,
-                (
-                    "3",
-                    "Nothing failed, but something required could not be determined.",
-                ),
-            ],
-            see_also: &[
-                "gdr-doctor(1)",
-                "gdr-explain(1)",
-                "gdr-topo(1)",
-                "gdr-probe(1)",
-                "gdr-fix(1)",
-                "gdr-snapshot(1)",
-            ],
-        },
-    ),
-    (
-        "doctor",
-        Sections {
-            examples: &[
-                (
-                    "sudo gdr doctor",
-                    "Run all checks for GPUDirect RDMA; some need root.",
-                ),
-                (
-                    "gdr doctor --profile p2p --only pcie,gpu.bar1",
-                    "Run the PCI Express checks and one GPU check for peer-to-peer copies.",
-                ),
-                (
-                    "gdr doctor --from node17.zst --format json",
-                    "Check a recorded machine and print JSON.",
-                ),
-            ],
-            files: &PROFILES,
-            exit_status: &[
-                ("0", "No required check failed."),
-                ("1", "A check failed."),
-                ERROR,
-                (
-                    "3",
-                    "Nothing failed, but something required could not be determined; it may need root.",
-                ),
-            ],
-            see_also: &[
-                "gdr-fix(1)",
-                "gdr-explain(1)",
-                "gdr-snapshot(1)",
-                "lspci(8)",
-            ],
-        },
-    ),
-    (
-        "explain",
-        Sections {
-            examples: &[
-                ("gdr explain pcie.acs", "Explain a check."),
-                (
-                    "gdr explain nccl.log",
-                    "Find known error messages in a log.",
-                ),
-                ("dmesg | gdr explain -", "Read standard input."),
-                (
-                    "gdr explain 'ibv_reg_mr failed: Bad address'",
-                    "Explain one message.",
-                ),
-            ],
-            files: &PROFILES,
-            exit_status: &[
-                ("0", "A message was recognized, or a check was explained."),
-                ("1", "No message was recognized."),
-                ERROR,
-            ],
-            see_also: &["gdr-doctor(1)", "dmesg(1)"],
-        },
-    ),
-    (
-        "topo",
-        Sections {
-            examples: &[
-                ("gdr topo", "Show how GPUs and NICs are connected."),
-                (
-                    "gdr topo --path GPU0 NIC0",
-                    "Show each PCI device on the path, its link and its ACS bits.",
-                ),
-                (
-                    "gdr topo --pairs",
-                    "Print environment variables for NCCL, UCX and CUDA.",
-                ),
-                ("gdr topo --format svg > topo.svg", "Draw the PCI tree."),
-            ],
-            files: &[
-                ("/sys/bus/pci/devices", "The PCI devices."),
-                ("/sys/class/infiniband", "The RDMA devices."),
-            ],
-            exit_status: &[
-                ("0", "The topology was printed."),
-                ("1", "With --check: the best NIC of a GPU is rated bad."),
-                ERROR,
-                ("3", "With --check: this could not be determined."),
-            ],
-            see_also: &[
-                "gdr-doctor(1)",
-                "gdr-fix-acs(1)",
-                "lspci(8)",
-                "nvidia-smi(1)",
-            ],
-        },
-    ),
-    (
-        "probe",
-        Sections {
-            examples: &[
-                (
-                    "gdr probe copy --quick",
-                    "Verify and measure CPU access to GPU memory.",
-                ),
-                ("gdr probe host --sim", "Run a probe without a GPU."),
-            ],
-            files: &PROFILES,
-            exit_status: PROBE_STATUS,
-            see_also: &[
-                "gdr-probe-copy(1)",
-                "gdr-probe-host(1)",
-                "gdr-probe-p2p(1)",
-                "gdr-probe-rdma(1)",
-                "gdr-probe-async(1)",
-            ],
-        },
-    ),
-    (
-        "probe copy",
-        Sections {
-            examples: &[
-                (
-                    "gdr probe copy",
-                    "All GPUs, by the first backend that works.",
-                ),
-                (
-                    "gdr probe copy --gpu 0 --backend gdrdrv --full",
-                    "One GPU, by gdrcopy's kernel module, every size.",
-                ),
-            ],
-            files: &[
-                ("/dev/gdrdrv", "The node of gdrcopy's kernel module."),
-                ("/dev/nvidiactl", "The node of the NVIDIA driver."),
-            ],
-            exit_status: PROBE_STATUS,
-            see_also: &["gdr-probe(1)", "gdr-doctor(1)"],
-        },
-    ),
-    (
-        "probe host",
-        Sections {
-            examples: &[
-                (
-                    "gdr probe host",
-                    "Measure copies between host and GPU memory from every NUMA node.",
-                ),
-                (
-                    "gdr probe host --gpu 0 --numa near --format curve",
-                    "Draw the bandwidth of one GPU from its own NUMA node.",
-                ),
-            ],
-            files: &PROFILES,
-            exit_status: PROBE_STATUS,
-            see_also: &["gdr-probe(1)", "numactl(8)"],
-        },
-    ),
-    (
-        "probe p2p",
-        Sections {
-            examples: &[
-                ("gdr probe p2p", "Verify and measure every pair of GPUs."),
-                (
-                    "gdr probe p2p --gpu 0,1 --quick",
-                    "One pair, in a few seconds.",
-                ),
-            ],
-            files: &PROFILES,
-            exit_status: PROBE_STATUS,
-            see_also: &["gdr-probe(1)", "gdr-topo(1)", "nvidia-smi(1)"],
-        },
-    ),
-    (
-        "probe rdma",
-        Sections {
-            examples: &[
-                (
-                    "gdr probe rdma --device mlx5_0",
-                    "Loop GPU memory through one port of this machine.",
-                ),
-                (
-                    "gdr probe rdma --listen",
-                    "Wait for another machine, and print the command for it.",
-                ),
-                (
-                    "srun -N2 --ntasks-per-node=1 gdr probe rdma",
-                    "Test between two nodes of a Slurm job.",
-                ),
-            ],
-            files: &[("/dev/infiniband/uverbsN", "The nodes of the RDMA devices.")],
-            exit_status: PROBE_STATUS,
-            see_also: &["gdr-probe(1)", "ibv_devinfo(1)", "ib_write_bw(1)"],
-        },
-    ),
-    (
-        "probe async",
-        Sections {
-            examples: &[
-                (
-                    "gdr probe async --hca mlx5 --device mlx5_0",
-                    "A CUDA stream rings the doorbells of an mlx5 NIC.",
-                ),
-                (
-                    "gdr probe async --hca proxy",
-                    "A CPU thread posts to any RDMA device.",
-                ),
-            ],
-            files: &[("/dev/infiniband/uverbsN", "The nodes of the RDMA devices.")],
-            exit_status: PROBE_STATUS,
-            see_also: &["gdr-probe(1)", "gdr-probe-rdma(1)"],
-        },
-    ),
-    (
-        "fix",
-        Sections {
-            examples: &[
-                ("gdr fix --dry-run", "Print the plan and change nothing."),
-                (
-                    "sudo gdr fix peermem memlock",
-                    "Make two fixes, after confirmation.",
-                ),
-                (
-                    "gdr fix --format script > fix.sh",
-                    "Write the plan as a shell script.",
-                ),
-            ],
-            files: &[PROFILES[0], PROFILES[1], JOURNALS],
-            exit_status: FIX_STATUS,
-            see_also: &["gdr-doctor(1)", "gdr-undo(1)", "gdr-fix-acs(1)"],
-        },
-    ),
-    (
-        "fix-acs",
-        Sections {
-            examples: &[
-                (
-                    "gdr fix-acs --dry-run",
-                    "Print the ports and registers that would change.",
-                ),
-                (
-                    "sudo gdr fix-acs --pair GPU0 NIC0",
-                    "Only the ports between two devices.",
-                ),
-                (
-                    "sudo gdr fix-acs --persist unit",
-                    "Also at every boot, by a systemd unit.",
-                ),
-            ],
-            files: &[JOURNALS],
-            exit_status: FIX_STATUS,
-            see_also: &["gdr-fix(1)", "gdr-undo(1)", "gdr-topo(1)", "setpci(8)"],
-        },
-    ),
-    (
-        "undo",
-        Sections {
-            examples: &[
-                ("sudo gdr undo --list", "List the repairs of this machine."),
-                ("sudo gdr undo", "Undo the newest repair."),
-                (
-                    "sudo gdr undo 3 --yes",
-                    "Undo repair 3 without confirmation.",
-                ),
-            ],
-            files: &[JOURNALS],
-            exit_status: &[
-                ("0", "Everything is as before the repair."),
-                (
-                    "1",
-                    "A step was not undone, because something else was changed since.",
-                ),
-                ERROR,
-                ("3", "Nothing was changed: the user did not confirm."),
-            ],
-            see_also: &["gdr-fix(1)", "gdr-fix-acs(1)"],
-        },
-    ),
-    (
-        "snapshot",
-        Sections {
-            examples: &[
-                (
-                    "sudo gdr snapshot -o node17.zst",
-                    "Record this machine, compressed.",
-                ),
-                (
-                    "sudo gdr snapshot --mask -o node17.json",
-                    "Record it without serial numbers, addresses and names.",
-                ),
-                (
-                    "gdr snapshot --diff before.zst after.zst",
-                    "Compare two snapshots.",
-                ),
-            ],
-            files: &[],
-            exit_status: &[
-                (
-                    "0",
-                    "The snapshot was written. With --diff: no fact differs.",
-                ),
-                ("1", "With --diff: some facts differ."),
-                ERROR,
-            ],
-            see_also: &["gdr-doctor(1)", "gdr-topo(1)"],
-        },
-    ),
+const PAGES: &[Sections] = &[
+    Sections {
+        command: "",
+        examples: "\
+sudo gdr doctor
+Check whether GPUDirect RDMA works on this machine.
+sudo gdr fix
+Show the repairs for failed checks, ask, and make them.
+gdr topo
+Show the PCI topology and the nearest NIC of each GPU.
+gdr probe copy --quick
+Map GPU memory, verify it and measure copies.",
+        files: PROFILES_AND_JOURNALS,
+        exit_status: "\
+0 Success.
+1 A check failed, or a repair stopped.
+2 Usage or internal error.
+3 Nothing failed, but something required could not be determined.",
+        see_also: "gdr-doctor(1), gdr-explain(1), gdr-topo(1), gdr-probe(1), gdr-fix(1), gdr-snapshot(1)",
+    },
+    Sections {
+        command: "doctor",
+        examples: "\
+sudo gdr doctor
+Run all checks for GPUDirect RDMA; some need root.
+gdr doctor --profile p2p --only pcie,gpu.bar1
+Run the PCI Express checks and one GPU check for peer-to-peer copies.
+gdr doctor --from node17.zst --format json
+Check a recorded machine and print JSON.",
+        files: PROFILES,
+        exit_status: "\
+0 No required check failed.
+1 A check failed.
+2 Usage or internal error.
+3 Nothing failed, but something required could not be determined; it may need root.",
+        see_also: "gdr-fix(1), gdr-explain(1), gdr-snapshot(1), lspci(8)",
+    },
+    Sections {
+        command: "explain",
+        examples: "\
+gdr explain pcie.acs
+Explain a check.
+gdr explain nccl.log
+Find known error messages in a log.
+dmesg | gdr explain -
+Read standard input.
+gdr explain 'ibv_reg_mr failed: Bad address'
+Explain one message.",
+        files: PROFILES,
+        exit_status: "\
+0 A message was recognized, or a check was explained.
+1 No message was recognized.
+2 Usage or internal error.",
+        see_also: "gdr-doctor(1), dmesg(1)",
+    },
+    Sections {
+        command: "topo",
+        examples: "\
+gdr topo
+Show how GPUs and NICs are connected.
+gdr topo --path GPU0 NIC0
+Show each PCI device on the path, its link and its ACS bits.
+gdr topo --pairs
+Print environment variables for NCCL, UCX and CUDA.
+gdr topo --format svg > topo.svg
+Draw the PCI tree.",
+        files: "\
+/sys/bus/pci/devices
+The PCI devices.
+/sys/class/infiniband
+The RDMA devices.",
+        exit_status: "\
+0 The topology was printed.
+1 With --check: the best NIC of a GPU is rated bad.
+2 Usage or internal error.
+3 With --check: this could not be determined.",
+        see_also: "gdr-doctor(1), gdr-fix-acs(1), lspci(8), nvidia-smi(1)",
+    },
+    Sections {
+        command: "probe",
+        examples: "\
+gdr probe copy --quick
+Verify and measure CPU access to GPU memory.
+gdr probe host --sim
+Run a probe without a GPU.",
+        files: PROFILES,
+        exit_status: PROBE_STATUS,
+        see_also: "gdr-probe-copy(1), gdr-probe-host(1), gdr-probe-p2p(1), gdr-probe-rdma(1), gdr-probe-async(1)",
+    },
+    Sections {
+        command: "probe copy",
+        examples: "\
+gdr probe copy
+All GPUs, by the first backend that works.
+gdr probe copy --gpu 0 --backend gdrdrv --full
+One GPU, by gdrcopy's kernel module, every size.",
+        files: "\
+/dev/gdrdrv
+The node of gdrcopy's kernel module.
+/dev/nvidiactl
+The node of the NVIDIA driver.",
+        exit_status: PROBE_STATUS,
+        see_also: "gdr-probe(1), gdr-doctor(1)",
+    },
+    Sections {
+        command: "probe host",
+        examples: "\
+gdr probe host
+Measure copies between host and GPU memory from every NUMA node.
+gdr probe host --gpu 0 --numa near --format curve
+Draw the bandwidth of one GPU from its own NUMA node.",
+        files: PROFILES,
+        exit_status: PROBE_STATUS,
+        see_also: "gdr-probe(1), numactl(8)",
+    },
+    Sections {
+        command: "probe p2p",
+        examples: "\
+gdr probe p2p
+Verify and measure every pair of GPUs.
+gdr probe p2p --gpu 0,1 --quick
+One pair, in a few seconds.",
+        files: PROFILES,
+        exit_status: PROBE_STATUS,
+        see_also: "gdr-probe(1), gdr-topo(1), nvidia-smi(1)",
+    },
+    Sections {
+        command: "probe rdma",
+        examples: "\
+gdr probe rdma --device mlx5_0
+Loop GPU memory through one port of this machine.
+gdr probe rdma --listen
+Wait for another machine, and print the command for it.
+srun -N2 --ntasks-per-node=1 gdr probe rdma
+Test between two nodes of a Slurm job.",
+        files: "\
+/dev/infiniband/uverbsN
+The nodes of the RDMA devices.",
+        exit_status: PROBE_STATUS,
+        see_also: "gdr-probe(1), ibv_devinfo(1), ib_write_bw(1)",
+    },
+    Sections {
+        command: "probe async",
+        examples: "\
+gdr probe async --hca mlx5 --device mlx5_0
+A CUDA stream rings the doorbells of an mlx5 NIC.
+gdr probe async --hca proxy
+A CPU thread posts to any RDMA device.",
+        files: "\
+/dev/infiniband/uverbsN
+The nodes of the RDMA devices.",
+        exit_status: PROBE_STATUS,
+        see_also: "gdr-probe(1), gdr-probe-rdma(1)",
+    },
+    Sections {
+        command: "fix",
+        examples: "\
+gdr fix --dry-run
+Print the plan and change nothing.
+sudo gdr fix peermem memlock
+Make two fixes, after confirmation.
+gdr fix --format script > fix.sh
+Write the plan as a shell script.",
+        files: PROFILES_AND_JOURNALS,
+        exit_status: FIX_STATUS,
+        see_also: "gdr-doctor(1), gdr-undo(1), gdr-fix-acs(1)",
+    },
+    Sections {
+        command: "fix-acs",
+        examples: "\
+gdr fix-acs --dry-run
+Print the ports and registers that would change.
+sudo gdr fix-acs --pair GPU0 NIC0
+Only the ports between two devices.
+sudo gdr fix-acs --persist unit
+Also at every boot, by a systemd unit.",
+        files: "\
+/var/lib/gdr
+Journals of repairs and copies of replaced files, for gdr undo.",
+        exit_status: FIX_STATUS,
+        see_also: "gdr-fix(1), gdr-undo(1), gdr-topo(1), setpci(8)",
+    },
+    Sections {
+        command: "undo",
+        examples: "\
+sudo gdr undo --list
+List the repairs of this machine.
+sudo gdr undo
+Undo the newest repair.
+sudo gdr undo 3 --yes
+Undo repair 3 without confirmation.",
+        files: "\
+/var/lib/gdr
+Journals of repairs and copies of replaced files, for gdr undo.",
+        exit_status: "\
+0 Everything is as before the repair.
+1 A step was not undone, because something else was changed since.
+2 Usage or internal error.
+3 Nothing was changed: the user did not confirm.",
+        see_also: "gdr-fix(1), gdr-fix-acs(1)",
+    },
+    Sections {
+        command: "snapshot",
+        examples: "\
+sudo gdr snapshot -o node17.zst
+Record this machine, compressed.
+sudo gdr snapshot --mask -o node17.json
+Record it without serial numbers, addresses and names.
+gdr snapshot --diff before.zst after.zst
+Compare two snapshots.",
+        files: "",
+        exit_status: "\
+0 The snapshot was written. With --diff: no fact differs.
+1 With --diff: some facts differ.
+2 Usage or internal error.",
+        see_also: "gdr-doctor(1), gdr-topo(1)",
+    },
 ];
 
 /// Adds the sections to the long help of a command and its subcommands. `name` is its name after `gdr`.
@@ -433,18 +309,18 @@ fn text(sections: &Sections) -> String {
     let styles = Styles::default();
     let style = styles.get_header();
     let mut text = String::new();
-    for (heading, list) in sections.lists().iter().filter(|(_, list)| !list.is_empty()) {
+    for (heading, list) in sections.lists() {
+        if list.is_empty() {
+            continue;
+        }
         text.push_str(&format!("{style}{heading}:{style:#}\n"));
-        for (name, meaning) in *list {
-            text.push_str(&match *heading == "Exit status" {
+        for (name, meaning) in list {
+            text.push_str(&match heading == "Exit status" {
                 true => format!("  {name}  {meaning}\n"),
                 false => format!("  {name}\n          {meaning}\n"),
             });
         }
         text.push('\n');
     }
-    text + &format!(
-        "{style}See also:{style:#}\n  {}",
-        sections.see_also.join(", ")
-    )
+    text + &format!("{style}See also:{style:#}\n  {}", sections.see_also)
 }

@@ -31,7 +31,7 @@ pub fn run(
     if options.live && !machine.can_be_tried() {
         bail!(
             "--live tests the hardware of this machine: it does not work with --sysroot, and with --from only \
-             where 'gdr snapshot --live' recorded what came of it"
+             if 'gdr snapshot --live' recorded the results"
         );
     }
     let selection = Selection::of(&options.only, &options.skip)?;

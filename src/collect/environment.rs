@@ -146,15 +146,17 @@ mod tests {
 
     #[test]
     fn keeps_system_directories_of_library_path() {
-        let of = |value: &str| directories(value);
         assert_eq!(
-            of(
+            directories(
                 "/usr/local/cuda/compat:/home/alice/miniconda3/lib:/scratch/secret/lib:/opt/x/lib:relative"
             ),
             "/usr/local/cuda/compat:(conda):/opt/x/lib"
         );
-        assert_eq!(of("/opt/../home/alice"), "");
-        assert_eq!(of(""), "");
-        assert_eq!(of(&of("/home/a/mambaforge/lib:/lib64")), "(conda):/lib64");
+        assert_eq!(directories("/opt/../home/alice"), "");
+        assert_eq!(directories(""), "");
+        assert_eq!(
+            directories(&directories("/home/a/mambaforge/lib:/lib64")),
+            "(conda):/lib64"
+        );
     }
 }

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::de::DeserializeOwned;
 
-use crate::model::{Bdf, DriverGpu, Fact, Facts, Note, PciDevice, RdmaDevice, Why};
+use crate::model::{Bdf, DriverGpu, Fact, Facts, Ids, Note, PciDevice, RdmaDevice, Why};
 use crate::world::{NvmlQuery, Reading, VerbsQuery, World};
 
 /// What to collect.
@@ -54,8 +54,7 @@ pub fn facts(world: &World, options: CollectOptions) -> Facts {
     let files = world.files.as_ref();
     let driver = driver::driver(files, &mut notes);
     // NVML takes ten milliseconds or more to start, so it runs in parallel.
-    let nvml = nvml_is_worth_asking(&driver.gpus, options.nvml)
-        .then(|| world.libraries.nvml(options.nvml));
+    let nvml = needs_nvml(&driver.gpus, options.nvml).then(|| world.libraries.nvml(options.nvml));
     let cuda = options
         .cuda
         .then(|| world.libraries.cuda(&one_per_model(&driver.gpus)));
@@ -63,7 +62,7 @@ pub fn facts(world: &World, options: CollectOptions) -> Facts {
 
     let mut pci = pci::devices(files, &mut notes);
     let numa = kernel::numa(files, &mut notes);
-    let gpus = gpus(&pci);
+    let gpus: BTreeSet<Bdf> = functions(&pci, Ids::is_nvidia_gpu).collect();
     let mut rdma = rdma::devices(files, &pci, gpus.len(), &mut notes);
     let has_rdma = rdma.known().is_some_and(|devices| !devices.is_empty());
     let registration = options.registration && has_rdma && !gpus.is_empty();
@@ -74,8 +73,10 @@ pub fn facts(world: &World, options: CollectOptions) -> Facts {
         false => Fact::default(),
     };
     let interest = endpoints(gpus, &rdma, &nvme)
-        .chain(data_direct(&pci))
-        .chain(nvidia_nics(&pci).filter(|_| options.system))
+        // The IOMMU groups of Data Direct functions matter.
+        .chain(functions(&pci, Ids::is_data_direct))
+        // A NIC without an RDMA device may be assigned to a guest or lack its module.
+        .chain(functions(&pci, Ids::is_nvidia_nic).filter(|_| options.system))
         .collect();
     if let Fact::Known(devices) = &mut pci {
         pci::second_pass(files, devices, &interest, &mut notes);
@@ -220,7 +221,7 @@ fn one_per_model(gpus: &Fact<BTreeMap<Bdf, DriverGpu>>) -> Vec<String> {
     }
 }
 
-fn nvml_is_worth_asking<T>(gpus: &Fact<BTreeMap<Bdf, T>>, options: NvmlQuery) -> bool {
+fn needs_nvml<T>(gpus: &Fact<BTreeMap<Bdf, T>>, options: NvmlQuery) -> bool {
     options.is_any()
         && match gpus {
             Fact::Known(gpus) => gpus.len() >= options.from_gpus,
@@ -251,27 +252,11 @@ fn settings_matter(options: CollectOptions, pci: &Fact<Vec<PciDevice>>) -> bool 
 
 pub use rdma::parse_settings;
 
-/// NVIDIA's NICs; those that are no RDMA device may be assigned to a guest or lack their module.
-fn nvidia_nics(pci: &Fact<Vec<PciDevice>>) -> impl Iterator<Item = Bdf> {
+/// The functions whose ids satisfy the predicate.
+fn functions(pci: &Fact<Vec<PciDevice>>, is_wanted: fn(&Ids) -> bool) -> impl Iterator<Item = Bdf> {
     let devices = pci.known().into_iter().flatten();
-    let devices = devices.filter(|d| d.ids.known().is_some_and(|ids| ids.is_nvidia_nic()));
-    devices.map(|d| d.bdf)
-}
-
-/// The Data Direct functions of ConnectX-8, whose IOMMU groups matter.
-fn data_direct(pci: &Fact<Vec<PciDevice>>) -> impl Iterator<Item = Bdf> {
-    let devices = pci.known().into_iter().flatten();
-    let devices = devices.filter(|d| d.ids.known().is_some_and(|ids| ids.is_data_direct()));
-    devices.map(|d| d.bdf)
-}
-
-fn gpus(pci: &Fact<Vec<PciDevice>>) -> BTreeSet<Bdf> {
-    pci.known()
-        .into_iter()
-        .flatten()
-        .filter(|d| d.ids.known().is_some_and(|ids| ids.is_nvidia_gpu()))
-        .map(|d| d.bdf)
-        .collect()
+    let wanted = devices.filter(move |device| device.ids.known().is_some_and(is_wanted));
+    wanted.map(|device| device.bdf)
 }
 
 #[cfg(test)]

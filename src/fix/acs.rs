@@ -32,7 +32,7 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
         _ => None,
     };
     let by_kernel = request.options.persist == Some(Persist::CommandLine);
-    if let Some(why) = refusal(ctx, locked.filter(|_| !by_kernel)) {
+    if let Some(why) = why_refused(ctx, locked.filter(|_| !by_kernel)) {
         return DesiredState::refused(why);
     }
     let ports = match ports(request) {
@@ -98,7 +98,7 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
 }
 
 /// Why this machine's ports are not changed. `locked` is the kernel's lockdown mode.
-fn refusal(ctx: &Ctx<'_>, locked: Option<&str>) -> Option<String> {
+fn why_refused(ctx: &Ctx<'_>, locked: Option<&str>) -> Option<String> {
     if ctx.facts.platform.is_guest() {
         return Some(
             "This is a virtual machine: the host controls these ports, and a guest can neither see nor change them. Use \

@@ -79,7 +79,7 @@ impl Repair<'_> {
             fix: fix.to_owned(),
             about: step.about.clone(),
             mutation,
-            progress: Progress::Begun,
+            progress: Progress::Started,
         });
         if let Err(error) = self.write() {
             // The step did not run, so the journal must not list it.

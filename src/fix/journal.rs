@@ -181,7 +181,7 @@ impl Journals {
 
 /// True if a failed repair may have left changes.
 pub fn is_interrupted(journal: &Journal) -> bool {
-    let touched = |progress| matches!(progress, Progress::Begun | Progress::Done);
+    let touched = |progress| matches!(progress, Progress::Started | Progress::Done);
     matches!(journal.state, JournalState::Open | JournalState::Stopped(_))
         && journal.entries.iter().any(|entry| touched(entry.progress))
 }

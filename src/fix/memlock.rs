@@ -161,9 +161,9 @@ fn warn_of_narrower_limits(settings: &[Setting], desired: &mut DesiredState) {
         if let [who @ ("user" | "@group"), _, "memlock", value] = words(setting).as_slice()
             && !is_unlimited(value)
         {
-            let whose = if *who == "user" { "a user" } else { "a group" };
+            let limited = if *who == "user" { "a user" } else { "a group" };
             desired.warnings.push(format!(
-                "{} limits {whose} (memlock {value}), which overrides the line for all users: change it by hand.",
+                "{} limits {limited} (memlock {value}), which overrides the line for all users: change it by hand.",
                 setting.path
             ));
         }

@@ -109,8 +109,8 @@ fn blocking<'a>(
             .filter(|line| !found.lines.contains(line));
         let refused = ground::refused(ctx, &kmod::Config::new(left));
         let before = found.lines.len();
-        for (module, refusal) in refused {
-            let directive = refusal.directive();
+        for (module, block) in refused {
+            let directive = block.directive();
             if directive.line == 0 {
                 let words = format!(
                     "The kernel command line has {}, which blocks {module}: remove it (GRUB_CMDLINE_LINUX in /etc/default/grub, \

@@ -40,7 +40,7 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     }
     let peers = &ctx.facts.peer_memory;
     let both = peers.nvidia_peermem == Fact::Known(true) && peers.nv_peer_mem == Fact::Known(true);
-    let in_the_way = module == NEW && peers.nv_peer_mem == Fact::Known(true);
+    let old_is_loaded = module == NEW && peers.nv_peer_mem == Fact::Known(true);
     let parameter = module == NEW && needs_parameter(ctx);
     if parameter {
         desired.change(
@@ -54,11 +54,11 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     if module == NEW {
         stop_nv_peer_mem(ctx, &mut desired);
     }
-    if !in_the_way {
+    if !old_is_loaded {
         modules::load(ctx, &mut desired, module);
     }
     boot(ctx, &mut desired, module);
-    if in_the_way {
+    if old_is_loaded {
         desired.warnings.push(format!(
             "{OLD} is loaded, and gdr unloads no module that programs may use: {NEW} replaces it at the next boot, or with the \
              commands below."
@@ -68,7 +68,7 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
         ));
     }
     let reload = both || parameter && peers.nvidia_peermem == Fact::Known(true);
-    match (in_the_way, reload) {
+    match (old_is_loaded, reload) {
         (_, true) => desired.afterwards.push(format!(
             "rmmod nvidia_peermem && modprobe {NEW}, to register it again; or reboot."
         )),
@@ -218,7 +218,7 @@ fn stop_nv_peer_mem(ctx: &Ctx<'_>, desired: &mut DesiredState) {
                 Operation::disable_unit(names),
             );
         } else if path.starts_with("/etc/") {
-            let dead = |line: &str| {
+            let comment_out = |line: &str| {
                 line.replace('-', "_")
                     .starts_with(OLD)
                     .then(|| format!("# {line}"))
@@ -228,7 +228,7 @@ fn stop_nv_peer_mem(ctx: &Ctx<'_>, desired: &mut DesiredState) {
                 ChangeTarget::File {
                     path: path.clone(),
                     mode: 0o644,
-                    content: Box::new(move |text| Ok(lines(text, dead))),
+                    content: Box::new(move |text| Ok(lines(text, comment_out))),
                 },
             );
         } else {

@@ -103,8 +103,8 @@ pub fn command_line(
         );
     };
     // A pending line was merged with the present one when it was written.
-    let waiting = ctx.facts.boot.settings("acs");
-    let lines = waiting
+    let pending = ctx.facts.boot.settings("acs");
+    let lines = pending
         .iter()
         .map(|(_, line)| line.as_str())
         .chain([line.as_str()]);

@@ -59,14 +59,14 @@ fn order(modules: &[Module]) -> Vec<String> {
     // Direct and indirect users, and the known modules, should the kernel not list them.
     let mut above: Vec<&Module> = ABOVE.into_iter().filter_map(loaded).collect();
     let mut next = 0;
-    let mut whose = Some(driver);
-    while let Some(module) = whose {
+    let mut current = Some(driver);
+    while let Some(module) = current {
         for user in module.users.iter().filter_map(|name| loaded(name)) {
             if user.name != driver.name && !above.contains(&user) {
                 above.push(user);
             }
         }
-        whose = above.get(next).copied();
+        current = above.get(next).copied();
         next += 1;
     }
     let rank = |module: &Module| ABOVE.iter().position(|name| *name == module.name);

@@ -323,7 +323,7 @@ impl Undo<'_> {
             Ran::Ended { code: 0, .. } => Ok(Back::Restored),
             Ran::Printed => Ok(Back::Printed(command.to_string())),
             // The operation may never have run.
-            Ran::Ended { .. } if progress == Progress::Begun => Ok(Back::Nothing),
+            Ran::Ended { .. } if progress == Progress::Started => Ok(Back::Nothing),
             other => Ok(Back::Refused(ended(&command, &other))),
         }
     }

@@ -63,7 +63,8 @@ pub struct Entry {
 #[serde(rename_all = "snake_case")]
 pub enum Progress {
     /// Started; it may be done or not.
-    Begun,
+    #[serde(rename = "begun")]
+    Started,
     /// Done, and verified by reading back.
     Done,
     /// Not done by gdr: the command was printed for the user.

@@ -31,7 +31,7 @@ pub struct ProbeReport {
 }
 
 /// A tested GPU, and how its memory was mapped.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbedGpu {
     /// Name in the results: `GPU0 (0000:3b:00.0)`.
     pub subject: String,
@@ -56,7 +56,7 @@ pub struct ProbedGpu {
 }
 
 /// An ordered pair of GPUs: answers of the driver and NVML.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbedPair {
     /// Name in the results: `GPU0 > GPU1`.
     pub subject: String,
@@ -140,7 +140,7 @@ pub enum BackendOutcome {
 }
 
 /// One verified or measured result.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbeResult {
     /// Stable name, from general to specific: `copy.write.latency`, `validate.malloc.offsets`.
     pub name: String,
@@ -201,10 +201,11 @@ pub struct Bucket {
 }
 
 /// Result of a test.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProbeVerdict {
     /// Correct, and as fast as expected.
+    #[default]
     Ok,
     /// Correct, but much slower than the topology allows.
     Slow,

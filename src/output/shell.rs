@@ -108,11 +108,11 @@ mod tests {
                 !command.contains(|c| is_hidden(c) && c != '\n' && c != '\t'),
                 "{command:?}"
             );
-            let said = std::process::Command::new("/bin/sh")
+            let output = std::process::Command::new("/bin/sh")
                 .args(["-c", &command])
                 .output()
                 .expect("a shell");
-            assert_eq!(String::from_utf8_lossy(&said.stdout), text, "{command}");
+            assert_eq!(String::from_utf8_lossy(&output.stdout), text, "{command}");
         }
         assert_eq!(
             print_exactly("a\nrm -rf x\n"),

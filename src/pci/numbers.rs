@@ -130,14 +130,14 @@ mod tests {
         C 06  Bridge\n\t04  PCI bridge\n\t\t00  Normal decode\n\
         C 7f  Odd\n\t00  Same\n\t01  Same\n";
 
-    fn look(of: impl FnOnce(&PciNumbers<'_>)) {
+    fn with_numbers(test: impl FnOnce(&PciNumbers<'_>)) {
         let names = PciNames::new(Some(SYSTEM), PARTS).expect("the list is well formed");
-        of(&PciNumbers::new(&names));
+        test(&PciNumbers::new(&names));
     }
 
     #[test]
     fn longest_vendor_name_wins() {
-        look(|numbers| {
+        with_numbers(|numbers| {
             for (text, expected) in [
                 (
                     "Acme / LSI PEX890xx PCIe Gen 5 Switch",
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn finds_class_codes() {
-        look(|numbers| {
+        with_numbers(|numbers| {
             for (name, expected) in [
                 ("PCI bridge", Some(0x060400)),
                 ("3D controller", Some(0x030200)),

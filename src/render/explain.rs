@@ -1,7 +1,7 @@
 //! Explanations for people: the causes found in a text with findings and fixes, or a check.
 
 use super::Style;
-use super::text::{Tone, printable, wrap};
+use super::text::{Tone, counted, printable, wrap};
 use crate::model::{
     ExplainReport, ExplainedCheck, Finding, Outcome, Severity, Standing, SymptomMatch,
 };
@@ -78,7 +78,7 @@ fn header(report: &ExplainReport, style: Style) -> String {
     let lines = report.read.map_or(0, |read| read.lines);
     let title = format!(
         "gdr explain: {} in {} of {}",
-        counted(report.matches.len() as u64, "cause"),
+        counted(report.matches.len(), "cause"),
         counted(lines, "line"),
         printable(&report.asked)
     );
@@ -287,11 +287,4 @@ fn labelled(label: &str, body: &str, style: Style) -> String {
         label => format!("{:start$}{label:<WIDE$} ", ""),
     };
     format!("{lead}{}\n", wrap(body, style.width, column, &hang))
-}
-
-fn counted(count: u64, what: &str) -> String {
-    match count {
-        1 => format!("1 {what}"),
-        count => format!("{count} {what}s"),
-    }
 }

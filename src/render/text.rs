@@ -1,6 +1,6 @@
 //! Words, numbers and colours shared by several formats.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::ops::Range;
 
 use anstyle::{AnsiColor, Color, Effects, Style as Ansi};
@@ -98,6 +98,14 @@ pub fn link(link: &LinkState) -> String {
 
 pub fn class(class: &Fact<PciClass>) -> &'static str {
     class.known().map_or("?", |class| class.letters())
+}
+
+/// `1 check`, `2 checks`.
+pub fn counted<N: Display + PartialEq + From<u8>>(count: N, what: &str) -> String {
+    match count == N::from(1) {
+        true => format!("1 {what}"),
+        false => format!("{count} {what}s"),
+    }
 }
 
 /// Wraps a text at spaces to `width` columns. It starts at column `start`; later lines start with `indent`.

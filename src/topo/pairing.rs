@@ -33,7 +33,7 @@ pub fn matches(topology: &Topology<'_>) -> Vec<Match> {
     let legs: Vec<Leg> = (0..topology.rows.len())
         .map(|row| leg(topology, row))
         .collect();
-    let of = |mine: Kind, theirs: Kind| {
+    let match_rows = |mine: Kind, theirs: Kind| {
         let partners = Partners::new(topology, theirs);
         let mut taken = vec![0_usize; topology.rows.len()];
         let rows: Vec<usize> = topology.rows_of(mine).map(|(at, _)| at).collect();
@@ -47,8 +47,8 @@ pub fn matches(topology: &Topology<'_>) -> Vec<Match> {
             })
             .collect::<Vec<_>>()
     };
-    let mut matches = of(Kind::Gpu, Kind::Nic);
-    matches.extend(of(Kind::Nic, Kind::Gpu));
+    let mut matches = match_rows(Kind::Gpu, Kind::Nic);
+    matches.extend(match_rows(Kind::Nic, Kind::Gpu));
     matches
 }
 

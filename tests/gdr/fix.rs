@@ -52,7 +52,7 @@ fn clears_redirecting_ports_and_undoes_it() {
     let run = bench.repair(&["fix-acs", "--yes"]);
     ended(&run, 0);
     assert!(
-        run.stdout.contains("pcie.acs: it holds now."),
+        run.stdout.contains("pcie.acs: fixed."),
         "{}",
         run.stdout
     );

@@ -107,7 +107,7 @@ fn makes_missing_node_now_and_at_boot() {
     let run = bench.repair(&["fix", "gdrdrv-node", "--yes", "--profile", "gdrcopy"]);
     ended(&run, 0);
     assert!(
-        run.stdout.contains("gdrdrv.node: it holds now."),
+        run.stdout.contains("gdrdrv.node: fixed."),
         "{}",
         run.stdout
     );

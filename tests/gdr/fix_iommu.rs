@@ -73,7 +73,7 @@ fn changes_group_type_of_unbound_gpu() {
         run.stdout
     );
     assert!(
-        run.stdout.contains("pcie.iommu: it holds now."),
+        run.stdout.contains("pcie.iommu: fixed."),
         "{}",
         run.stdout
     );

@@ -65,7 +65,7 @@ fn sets_read_request_size_and_undoes_it() {
         run.stdout
     );
     assert!(
-        run.stdout.contains("pcie.payload: it holds now."),
+        run.stdout.contains("pcie.payload: fixed."),
         "{}",
         run.stdout
     );

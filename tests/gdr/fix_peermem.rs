@@ -40,7 +40,7 @@ fn loads_peermem_now_and_at_boot_and_undoes_it() {
     let run = bench.repair(&["fix", "--yes", "--profile", "rdma"]);
     ended(&run, 0);
     assert!(
-        run.stdout.contains("peermem.loaded: it holds now."),
+        run.stdout.contains("peermem.loaded: fixed."),
         "{}",
         run.stdout
     );

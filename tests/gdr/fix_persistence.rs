@@ -78,7 +78,7 @@ fn round(bench: &Bench, made: &[&str], undone: &[&str]) {
     ended(&run, 0);
     assert_eq!(bench.calls(), made);
     assert!(
-        run.stdout.contains("gpu.persistence: it holds now."),
+        run.stdout.contains("gpu.persistence: fixed."),
         "{}",
         run.stdout
     );

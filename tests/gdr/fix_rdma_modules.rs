@@ -42,7 +42,7 @@ fn makes_nic_an_rdma_device() {
     let run = bench.repair(&["fix", "rdma-modules", "--yes"]);
     ended(&run, 0);
     assert!(
-        run.stdout.contains("rdma.modules: it holds now."),
+        run.stdout.contains("rdma.modules: fixed."),
         "{}",
         run.stdout
     );

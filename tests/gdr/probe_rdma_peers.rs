@@ -230,7 +230,7 @@ fn a_connection_that_is_not_the_next_one_is_refused() {
     let ended = listens.end();
     assert_eq!(ended.code, 1, "{} {}", ended.out, ended.err);
     assert!(
-        ended.out.contains("the other side is out of step"),
+        ended.out.contains("the peer sent an unexpected message"),
         "{}",
         ended.out
     );

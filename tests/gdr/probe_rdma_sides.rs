@@ -72,7 +72,7 @@ fn a_side_that_is_killed_ends_the_other_soon() {
         assert_eq!(other.code, 1, "{} {}", other.out, other.err);
         // What the killed one had not read makes the system reset the connection.
         let is_told = [
-            "it closed the connection without a word",
+            "it closed the connection without a reason",
             "Connection reset",
         ]
         .iter()
@@ -122,7 +122,9 @@ fn who_is_no_gdr_is_turned_away_and_the_one_that_comes_next_is_served() {
     let wrong = Side::invited(&wrong, &json!({}), &[]).end();
     assert_eq!(wrong.code, 1, "{} {}", wrong.out, wrong.err);
     assert!(
-        wrong.out.contains("said no: its secret is another one"),
+        wrong
+            .out
+            .contains("rejected this client: the secrets differ"),
         "{}",
         wrong.out
     );
@@ -167,7 +169,7 @@ fn a_listener_of_another_sort_is_told() {
     let connects = Side::invited(&invitation, &json!({}), &[]).end();
     assert_eq!(connects.code, 1, "{} {}", connects.out, connects.err);
     assert!(
-        connects.out.contains("is not a gdr that waits for a peer"),
+        connects.out.contains("is not a listening gdr"),
         "{}",
         connects.out
     );
@@ -367,7 +369,7 @@ fn what_is_no_secret_and_what_lacks_one_is_said_with_what_to_do() {
         (
             &[("GDR_PROBE_SECRET", "swordfish")],
             &["127.0.0.1"],
-            "the environment variable GDR_PROBE_SECRET holds no secret: one is 64 hexadecimal digits",
+            "the environment variable GDR_PROBE_SECRET has no valid secret: a secret is 64 hexadecimal digits",
         ),
         (
             &[],

@@ -125,7 +125,7 @@ fixes_in_the_first_boot() {
   make_second second
   expect "found: peermem.loaded, gdrdrv.node, pcie.iommu, param.peer-mapping" 9 \
     "$(grep -c -E '^  for (peermem.loaded mlx5_|gdrdrv.node|pcie.iommu [GN]|param.peer-mapping)' /out/fix-second.txt)"
-  expect "each of them holds now" 4 "$(grep -c ': it holds now' /out/fix-second.txt)"
+  expect "each of them holds now" 4 "$(grep -c ': fixed\.' /out/fix-second.txt)"
   expect "IOMMU groups" "5 identity" "$(types)"
   expect "no other group" 5 "$(grep -l identity /sys/kernel/iommu_groups/*/type | wc -l)"
   cat /proc/modules

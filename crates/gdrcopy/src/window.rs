@@ -12,7 +12,7 @@ pub struct Window<'a> {
     start: NonNull<u8>,
     length: usize,
     copier: Copier,
-    of: PhantomData<&'a mut [u8]>,
+    mapping: PhantomData<&'a mut [u8]>,
 }
 
 // SAFETY: a window is exclusive access to device memory mapped for `'a`; it does not depend on a
@@ -46,7 +46,7 @@ impl<'a> Window<'a> {
             start,
             length,
             copier,
-            of: PhantomData,
+            mapping: PhantomData,
         }
     }
 

@@ -134,7 +134,7 @@ fn roff(sections: &gdr::cli::Sections) -> String {
     let mut page = String::new();
     for (heading, list) in sections.lists().iter().filter(|(_, list)| !list.is_empty()) {
         page.push_str(&format!(".SH {}\n", heading.to_uppercase()));
-        for (name, meaning) in *list {
+        for (name, meaning) in list {
             page.push_str(&format!(
                 ".TP\n\\fB{}\\fR\n{}\n",
                 escaped(name),
@@ -142,8 +142,7 @@ fn roff(sections: &gdr::cli::Sections) -> String {
             ));
         }
     }
-    let pages: Vec<String> = sections.see_also.iter().map(|page| escaped(page)).collect();
-    page + &format!(".SH SEE ALSO\n{}\n", pages.join(", "))
+    page + &format!(".SH SEE ALSO\n{}\n", escaped(sections.see_also))
 }
 
 /// Adds the names of checks, families, profiles and fixes as values, for shell completion. gdr itself accepts more: a profile may be a

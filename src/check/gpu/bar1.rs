@@ -156,7 +156,7 @@ fn resize(ctx: &Ctx<'_>) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{Edit, GPU, machine, only};
+    use crate::check::testing::{Edit, GPU, assert_outcome, assert_says, machine, only};
     use crate::model::{Facts, Outcome, Resource};
 
     const GIB: u64 = 1 << 30;
@@ -198,12 +198,9 @@ mod tests {
             &mut facts,
             Fact::Known(vec![window(0, 16 << 20), window(2, 0)]),
         );
-        assert!(only("gpu.bar1", &facts).message.contains("no address"));
+        assert_says(&only("gpu.bar1", &facts), "no address");
         set(&mut facts, Fact::Unknown(Why::Denied));
         assert_eq!(only("gpu.bar1", &facts).outcome, Outcome::Unknown);
-        assert_eq!(
-            only("gpu.bar1", &Facts::default()).outcome,
-            Outcome::Unknown
-        );
+        assert_outcome("gpu.bar1", &Facts::default(), Outcome::Unknown);
     }
 }

@@ -26,7 +26,7 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice) -> Judgement {
     let source = format!("{PARAMS}: {OPTION}");
     let params = match &ctx.facts.driver.params {
         Fact::Known(Some(params)) => params,
-        Fact::Known(None) => return Judgement::skip(subject, "The NVIDIA driver is not loaded."),
+        Fact::Known(None) => return Judgement::no_driver(subject),
         Fact::Unknown(why) => return Judgement::unknown(subject, *why, &source),
     };
     let mode = params.get(OPTION).map_or("", String::as_str);

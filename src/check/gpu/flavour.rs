@@ -11,12 +11,7 @@ const SOURCE: &str = "/proc/driver/nvidia/version";
 pub fn flavour(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let flavour = match version::flavour(ctx.facts) {
         Fact::Known(Some(flavour)) => flavour,
-        Fact::Known(None) => {
-            return vec![Judgement::skip(
-                "driver",
-                "The NVIDIA driver is not loaded.",
-            )];
-        }
+        Fact::Known(None) => return vec![Judgement::no_driver("driver")],
         Fact::Unknown(why) => return vec![Judgement::unknown("driver", why, SOURCE)],
     };
     if let Fact::Unknown(why) = ctx.facts.pci {

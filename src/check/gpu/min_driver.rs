@@ -27,12 +27,7 @@ mod oldest {
 pub fn min_driver(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let driver = match version::driver(ctx.facts) {
         Fact::Known(Some(driver)) => driver,
-        Fact::Known(None) => {
-            return vec![Judgement::skip(
-                "driver",
-                "The NVIDIA driver is not loaded.",
-            )];
-        }
+        Fact::Known(None) => return vec![Judgement::no_driver("driver")],
         Fact::Unknown(why) => return vec![Judgement::unknown("driver", why, SOURCE)],
     };
     let Some(version) = number(&driver) else {

@@ -76,7 +76,7 @@ fn holds(ctx: &Ctx<'_>, gpu: &PciDevice) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{Edit, GPU, bind, findings, gpu, machine, only};
+    use crate::check::testing::{Edit, GPU, bind, findings, gpu, machine, only, outcomes};
     use crate::model::{Facts, Module, Outcome, Why};
 
     fn load(facts: &mut Facts) {
@@ -93,11 +93,7 @@ mod tests {
         bind(&mut facts, GPU, Some("nouveau"));
         load(&mut facts);
         let found = findings("gpu.nouveau", &facts, &[]);
-        let outcomes: Vec<_> = found
-            .iter()
-            .map(|f| (f.subject.as_str(), f.outcome))
-            .collect();
-        assert_eq!(outcomes, [("GPU0 (0000:03:00.0)", Outcome::Fail)]);
+        assert_eq!(outcomes(&found), [("GPU0 (0000:03:00.0)", Outcome::Fail)]);
         assert!(
             found[0]
                 .fix

@@ -318,7 +318,7 @@ fn name(ctx: &Ctx<'_>, bdf: Bdf) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{Edit, findings, gpu, machine, only, two_gpus};
+    use crate::check::testing::{Edit, assert_says, findings, gpu, machine, only, two_gpus};
     use crate::model::{CudaOutcome, Facts, Finding, NvmlOutcome, Outcome};
 
     const SECOND: &str = "0000:05:00.0";
@@ -369,7 +369,7 @@ mod tests {
             let facts = with(status, no.clone(), back.clone());
             let found = judged(&facts, &["p2p"]);
             assert_eq!(found.outcome, Outcome::Fail);
-            assert!(found.message.contains(words), "{}", found.message);
+            assert_says(&found, words);
             assert!(found.fix.is_some());
             assert_eq!(judged(&facts, &["rdma"]).outcome, Outcome::Info);
         }

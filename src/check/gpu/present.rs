@@ -210,7 +210,7 @@ fn model(ctx: &Ctx<'_>, gpu: &PciDevice) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{Edit, GPU, bind, findings, gpu, machine, only};
+    use crate::check::testing::{Edit, GPU, assert_outcome, bind, findings, gpu, machine, only};
     use crate::model::{Facts, Outcome};
 
     #[test]
@@ -236,10 +236,7 @@ mod tests {
             Outcome::Unknown,
             "the text may omit it"
         );
-        assert_eq!(
-            only("gpu.present", &Facts::default()).outcome,
-            Outcome::Unknown
-        );
+        assert_outcome("gpu.present", &Facts::default(), Outcome::Unknown);
         let mut facts = machine();
         for device in facts.devices_mut() {
             device.ids = Fact::Unknown(Why::Denied);

@@ -84,15 +84,13 @@ pub fn loads_module(module: &str, names: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{machine, only};
+    use crate::check::testing::{Edit, assert_outcome, machine, only};
     use crate::model::{AtBoot, Facts, Outcome, Why};
 
     /// Proprietary modules: no dma-buf.
     fn closed() -> Facts {
         let mut facts = machine();
-        facts.driver.version_line = Fact::Known(Some(
-            "NVIDIA UNIX x86_64 Kernel Module  535.129.03".to_owned(),
-        ));
+        facts.set_proprietary();
         facts
     }
 
@@ -101,28 +99,6 @@ mod tests {
             path: path.to_owned(),
             names: names.to_owned(),
         }])
-    }
-
-    #[test]
-    fn warns_if_nothing_loads_needed_module() {
-        let mut facts = closed();
-        assert_eq!(only("peermem.boot", &facts).outcome, Outcome::Pass);
-        facts.module_files.at_boot = Fact::Known(Vec::new());
-        let found = only("peermem.boot", &facts);
-        assert_eq!(found.outcome, Outcome::Warn);
-        assert!(
-            found
-                .fix
-                .expect("a fix")
-                .text()
-                .contains("/etc/modules-load.d/nvidia-peermem.conf")
-        );
-        facts.driver = machine().driver;
-        assert_eq!(
-            only("peermem.boot", &facts).outcome,
-            Outcome::Info,
-            "dma-buf is open"
-        );
     }
 
     #[test]
@@ -136,9 +112,6 @@ mod tests {
         assert_eq!(only("peermem.boot", &facts).outcome, Outcome::Pass);
         facts.module_files.at_boot = Fact::Unknown(Why::NotCovered);
         assert_eq!(only("peermem.boot", &facts).outcome, Outcome::Unknown);
-        assert_eq!(
-            only("peermem.boot", &Facts::default()).outcome,
-            Outcome::Unknown
-        );
+        assert_outcome("peermem.boot", &Facts::default(), Outcome::Unknown);
     }
 }

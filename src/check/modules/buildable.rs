@@ -25,12 +25,7 @@ pub fn buildable(ctx: &Ctx<'_>) -> Vec<Judgement> {
         )];
     }
     let branch = match version::driver(ctx.facts) {
-        Fact::Known(None) => {
-            return vec![Judgement::skip(
-                "machine",
-                "The NVIDIA driver is not loaded.",
-            )];
-        }
+        Fact::Known(None) => return vec![Judgement::no_driver("machine")],
         Fact::Known(Some(version)) => version::branch(&version),
         Fact::Unknown(why) => {
             return vec![Judgement::unknown(
@@ -168,61 +163,17 @@ fn weigh(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{findings, machine, module_file, only};
+    use crate::check::testing::{Edit, assert_outcome, findings, machine, only};
     use crate::model::{Facts, Outcome};
 
-    /// Not loaded, with proprietary modules: no dma-buf.
-    fn with(needs: Option<&[&str]>, exporters: &[&str]) -> Facts {
+    /// Not loaded, with proprietary modules (no dma-buf) and an unknown list of modules on disk.
+    fn without_list() -> Facts {
         let mut facts = machine();
-        facts.driver.version_line = Fact::Known(Some(
-            "NVIDIA UNIX x86_64 Kernel Module  535.129.03".to_owned(),
-        ));
+        facts.set_proprietary();
         facts.peer_memory.nvidia_peermem = Fact::Known(false);
         facts.peer_memory.clients = Fact::Known(None);
-        let module = needs.map(|needs| module_file("nvidia_peermem", needs));
-        facts.module_files.on_disk = Fact::Known(Some(module.into_iter().collect()));
-        let exporters = exporters.iter().map(|name| (*name).to_owned()).collect();
-        facts.module_files.peer_memory_exporters = Fact::Known(Some(exporters));
+        facts.module_files.on_disk = Fact::Known(None);
         facts
-    }
-
-    #[test]
-    fn dependencies_show_the_build() {
-        let only = |facts: &Facts| only("peermem.buildable", facts);
-        assert!(only(&machine()).message.contains("loaded"));
-        let found = only(&with(
-            Some(&["ib_uverbs", "ib_core", "nvidia"]),
-            &["ib_uverbs"],
-        ));
-        assert_eq!(found.outcome, Outcome::Pass);
-        let found = only(&with(Some(&["nvidia"]), &["ib_uverbs"]));
-        assert_eq!(found.outcome, Outcome::Fail);
-        assert!(found.message.contains("built without") && found.message.contains("logs nothing"));
-        let found = only(&with(Some(&["nvidia"]), &[]));
-        assert!(
-            found.message.contains("does not support peer memory"),
-            "{}",
-            found.message
-        );
-        let found = only(&with(None, &["ib_core"]));
-        assert!(
-            found
-                .message
-                .contains("no nvidia-peermem.ko for kernel 6.8.0-90-generic")
-        );
-    }
-
-    #[test]
-    fn missing_module_with_dma_buf_is_info() {
-        let mut facts = with(None, &[]);
-        facts.driver = machine().driver;
-        let found = only("peermem.buildable", &facts);
-        assert_eq!(found.outcome, Outcome::Info);
-        assert!(found.message.ends_with("dma-buf is open without it."));
-        assert_eq!(
-            findings("peermem.buildable", &facts, &["rdma"])[0].outcome,
-            Outcome::Info
-        );
     }
 
     #[test]
@@ -241,9 +192,8 @@ mod tests {
 
     #[test]
     fn unknown_with_dma_buf_is_info() {
-        let mut facts = with(None, &[]);
+        let mut facts = without_list();
         facts.driver = machine().driver;
-        facts.module_files.on_disk = Fact::Known(None);
         let found = &findings("peermem.buildable", &facts, &["rdma"])[0];
         assert_eq!(
             (found.outcome, found.severity),
@@ -258,8 +208,7 @@ mod tests {
 
     #[test]
     fn missing_module_list_is_unknown() {
-        let mut facts = with(None, &[]);
-        facts.module_files.on_disk = Fact::Known(None);
+        let mut facts = without_list();
         let found = only("peermem.buildable", &facts);
         assert_eq!(found.outcome, Outcome::Unknown);
         assert!(
@@ -272,9 +221,6 @@ mod tests {
         assert_eq!(only("peermem.buildable", &facts).outcome, Outcome::Skip);
         facts.driver.module_version = Fact::Known(Some("460.91.03".to_owned()));
         assert_eq!(only("peermem.buildable", &facts).outcome, Outcome::Skip);
-        assert_eq!(
-            only("peermem.buildable", &Facts::default()).outcome,
-            Outcome::Unknown
-        );
+        assert_outcome("peermem.buildable", &Facts::default(), Outcome::Unknown);
     }
 }

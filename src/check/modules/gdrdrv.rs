@@ -167,7 +167,7 @@ fn describe(state: &NodeState) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{findings, machine, node, only};
+    use crate::check::testing::{Edit, assert_outcome, assert_says, findings, machine, node, only};
     use crate::model::{Facts, Outcome};
 
     fn with(change: impl FnOnce(&mut NodeState)) -> Facts {
@@ -230,7 +230,7 @@ mod tests {
         ] {
             let found = only("gdrdrv.node", &facts);
             assert_eq!(found.outcome, Outcome::Info);
-            assert!(found.message.contains(word), "{}", found.message);
+            assert_says(&found, word);
             assert!(found.fix.expect("a fix").text().contains(fix));
             assert_eq!(
                 findings("gdrdrv.node", &facts, &["gdrcopy"])[0].outcome,
@@ -250,14 +250,8 @@ mod tests {
         }
         let found = &findings("gdrdrv.node", &facts, &["gdrcopy"])[0];
         assert_eq!(found.outcome, Outcome::Warn);
-        assert!(
-            found.message.contains("built for the proprietary"),
-            "{}",
-            found.message
-        );
-        facts.driver.version_line = Fact::Known(Some(
-            "NVIDIA UNIX x86_64 Kernel Module  535.129.03".to_owned(),
-        ));
+        assert_says(&found, "built for the proprietary");
+        facts.set_proprietary();
         assert_eq!(only("gdrdrv.node", &facts).outcome, Outcome::Pass);
         // gdrdrv before 2.5 has no such file.
         facts.gdrdrv.params = Fact::Known(None);
@@ -272,9 +266,6 @@ mod tests {
         let mut facts = machine();
         facts.kernel.char_devices = Fact::Unknown(Why::Denied);
         assert_eq!(only("gdrdrv.node", &facts).outcome, Outcome::Unknown);
-        assert_eq!(
-            only("gdrdrv.node", &Facts::default()).outcome,
-            Outcome::Unknown
-        );
+        assert_outcome("gdrdrv.node", &Facts::default(), Outcome::Unknown);
     }
 }

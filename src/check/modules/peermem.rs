@@ -21,10 +21,7 @@ pub fn peermem(ctx: &Ctx<'_>) -> Vec<Judgement> {
         )];
     }
     if version::driver(ctx.facts) == Fact::Known(None) {
-        return vec![Judgement::skip(
-            "machine",
-            "The NVIDIA driver is not loaded.",
-        )];
+        return vec![Judgement::no_driver("machine")];
     }
     rdma_nics.into_iter().map(|nic| judge(ctx, nic)).collect()
 }
@@ -117,15 +114,16 @@ pub fn remedy(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{Edit, GPU, NIC, bind, findings, machine, only, set_device_id};
+    use crate::check::testing::{
+        Edit, GPU, NIC, assert_outcome, assert_says, bind, findings, fix, machine, only,
+        set_device_id,
+    };
     use crate::model::{Facts, Module, Outcome, Why};
-
-    const CLOSED: &str = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03";
 
     /// Proprietary modules, with nvidia-peermem loaded or not, and the stack's clients.
     fn peers(loaded: bool, clients: Option<&[&str]>) -> Facts {
         let mut facts = machine();
-        facts.driver.version_line = Fact::Known(Some(CLOSED.to_owned()));
+        facts.set_proprietary();
         facts.peer_memory.nvidia_peermem = Fact::Known(loaded);
         let list = |clients: &[&str]| clients.iter().map(|name| (*name).to_owned()).collect();
         facts.peer_memory.clients = Fact::Known(clients.map(list));
@@ -144,36 +142,22 @@ mod tests {
     fn peermem_must_be_a_client() {
         let found = only("peermem.loaded", &peers(true, Some(&["nv_mem"])));
         assert_eq!(found.outcome, Outcome::Pass);
-        assert!(found.message.contains("through nvidia-peermem"));
+        assert_says(&found, "through nvidia-peermem");
         let found = only("peermem.loaded", &peers(true, Some(&["other"])));
+        assert_says(&found, "not a client");
+        assert_eq!(fix(&found).0, "advice");
+        let found = only("peermem.loaded", &peers(false, Some(&[])));
+        let command = "modprobe nvidia-peermem".to_owned();
+        assert_eq!(fix(&found), ("peermem", command));
+        let found = only("peermem.loaded", &peers(false, None));
+        let (id, text) = fix(&found);
         assert!(
-            found.message.contains("not a client")
-                && found.fix.expect("advice").id().unwrap_or("advice") == "advice"
-        );
-        let fix = only("peermem.loaded", &peers(false, Some(&[])))
-            .fix
-            .expect("a fix");
-        assert_eq!(
-            (fix.id().unwrap_or("advice"), fix.text().as_str()),
-            ("peermem", "modprobe nvidia-peermem")
-        );
-        let fix = only("peermem.loaded", &peers(false, None))
-            .fix
-            .expect("advice");
-        assert!(
-            fix.id().unwrap_or("advice") == "peermem" && fix.text().contains("Invalid argument"),
-            "its file is there"
+            id == "peermem" && text.contains("Invalid argument"),
+            "{text}"
         );
         let mut facts = peers(false, None);
         facts.module_files.on_disk = Fact::Known(Some(Vec::new()));
-        assert_eq!(
-            only("peermem.loaded", &facts)
-                .fix
-                .expect("advice")
-                .id()
-                .unwrap_or("advice"),
-            "advice"
-        );
+        assert_eq!(fix(&only("peermem.loaded", &facts)).0, "advice");
         assert_eq!(
             findings("peermem.loaded", &peers(false, None), &["rdma"])[0].outcome,
             Outcome::Fail
@@ -192,10 +176,9 @@ mod tests {
         users(&mut facts, &[nvidia, ("ib_uverbs", &["nvidia_peermem"])]);
         assert_eq!(only("peermem.loaded", &facts).outcome, Outcome::Pass);
         users(&mut facts, &[nvidia, ("ib_core", &["mlx5_ib"])]);
-        assert!(
-            only("peermem.loaded", &facts)
-                .message
-                .contains("built without the RDMA stack's symbols")
+        assert_says(
+            &only("peermem.loaded", &facts),
+            "built without the RDMA stack's symbols",
         );
         // A built-in stack, and a kernel that lists no users.
         users(&mut facts, &[nvidia]);
@@ -265,7 +248,7 @@ mod tests {
         ] {
             let found = open(change);
             assert_eq!(found.outcome, outcome, "{}", found.message);
-            assert!(found.message.contains(word), "{}", found.message);
+            assert_says(&found, word);
         }
     }
 
@@ -306,9 +289,6 @@ mod tests {
         assert_eq!(only("peermem.loaded", &facts).outcome, Outcome::Unknown);
         facts.nic_mut().parent = Fact::Known(Some("eth0".to_owned()));
         assert_eq!(only("peermem.loaded", &facts).outcome, Outcome::Skip);
-        assert_eq!(
-            only("peermem.loaded", &Facts::default()).outcome,
-            Outcome::Unknown
-        );
+        assert_outcome("peermem.loaded", &Facts::default(), Outcome::Unknown);
     }
 }

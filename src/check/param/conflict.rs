@@ -80,10 +80,10 @@ fn is_loaded(ctx: &Ctx<'_>, module: &str) -> bool {
 /// Modules that cannot be loaded or are not loaded automatically.
 fn errors(ctx: &Ctx<'_>, config: &Config<'_>) -> Vec<Judgement> {
     let mut found: Vec<Judgement> = needed(ctx)
-        .filter_map(|module| refusal(ctx, config, module).map(|(judgement, _)| judgement))
+        .filter_map(|module| blocked(ctx, config, module).map(|(judgement, _)| judgement))
         .collect();
     for module in LOADS {
-        if let Some((judgement, refusal)) = refusal(ctx, config, module) {
+        if let Some((judgement, block)) = blocked(ctx, config, module) {
             let optional = Judgement::info(
                 judgement.subject.clone(),
                 format!(
@@ -91,7 +91,7 @@ fn errors(ctx: &Ctx<'_>, config: &Config<'_>) -> Vec<Judgement> {
                     judgement.message
                 ),
             );
-            found.push(optional.evidence(place(refusal.directive()), shown(refusal.directive())));
+            found.push(optional.evidence(place(block.directive()), shown(block.directive())));
         }
     }
     found
@@ -110,13 +110,13 @@ pub fn refused<'a>(ctx: &Ctx<'_>, config: &Config<'a>) -> Vec<(&'static str, Not
     let is_broken = |judgement: &Judgement| judgement.rule == crate::check::Rule::Broken;
     needed(ctx)
         .filter_map(|module| {
-            let (judgement, refusal) = refusal(ctx, config, module)?;
-            is_broken(&judgement).then_some((module, refusal))
+            let (judgement, block) = blocked(ctx, config, module)?;
+            is_broken(&judgement).then_some((module, block))
         })
         .collect()
 }
 
-fn refusal<'a>(
+fn blocked<'a>(
     ctx: &Ctx<'_>,
     config: &Config<'a>,
     module: &str,

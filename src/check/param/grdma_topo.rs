@@ -16,12 +16,7 @@ const SINCE: [u32; 3] = [580, 65, 6];
 pub fn grdma_topo(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let driver = match version::driver(ctx.facts) {
         Fact::Known(Some(driver)) => driver,
-        Fact::Known(None) => {
-            return vec![Judgement::skip(
-                "driver",
-                "The NVIDIA driver is not loaded.",
-            )];
-        }
+        Fact::Known(None) => return vec![Judgement::no_driver("driver")],
         Fact::Unknown(why) => {
             return vec![Judgement::unknown(
                 "driver",

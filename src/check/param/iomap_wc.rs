@@ -11,12 +11,7 @@ const KEY: &str = "RmForceDisableIomapWC";
 pub fn iomap_wc(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let params = match &ctx.facts.driver.params {
         Fact::Known(Some(params)) => params,
-        Fact::Known(None) => {
-            return vec![Judgement::skip(
-                "driver",
-                "The NVIDIA driver is not loaded.",
-            )];
-        }
+        Fact::Known(None) => return vec![Judgement::no_driver("driver")],
         Fact::Unknown(why) => return vec![Judgement::unknown("driver", *why, PARAMS)],
     };
     let text = |name: &str| params.get(name).map_or("", String::as_str);

@@ -101,12 +101,7 @@ fn setting(all: &str) -> String {
 pub fn peer_mapping(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let params = match &ctx.facts.driver.params {
         Fact::Known(Some(params)) => params,
-        Fact::Known(None) => {
-            return vec![Judgement::skip(
-                "driver",
-                "The NVIDIA driver is not loaded.",
-            )];
-        }
+        Fact::Known(None) => return vec![Judgement::no_driver("driver")],
         Fact::Unknown(why) => return vec![Judgement::unknown("driver", *why, PARAMS)],
     };
     let text = |name: &str| params.get(name).map_or("", String::as_str);
@@ -166,7 +161,7 @@ fn judge(ctx: &Ctx<'_>, subject: String, value: Option<u32>, all: &str) -> Judge
 
 #[cfg(test)]
 mod tests {
-    use crate::check::testing::{Edit, findings, gpu, machine, only};
+    use crate::check::testing::{Edit, findings, gpu, machine, only, outcomes};
     use crate::model::{Fact, Facts, Outcome, Why};
 
     fn with(all: &str, each: &str) -> Facts {
@@ -181,12 +176,8 @@ mod tests {
         let mut facts = with("", "pci=0000:03:00.0;PeerMappingOverride=1");
         facts.add(gpu("0000:05:00.0"));
         let found = findings("param.peer-mapping", &facts, &["async"]);
-        let outcomes: Vec<_> = found
-            .iter()
-            .map(|f| (f.subject.as_str(), f.outcome))
-            .collect();
         assert_eq!(
-            outcomes,
+            outcomes(&found),
             [
                 ("GPU0 (0000:03:00.0)", Outcome::Pass),
                 ("GPU1 (0000:05:00.0)", Outcome::Fail)

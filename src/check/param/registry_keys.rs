@@ -194,16 +194,16 @@ mod tests {
     #[test]
     fn keys_of_a_device_follow_its_address() {
         let text = "PeerMappingOverride=1;pci=0000:03:00.0;PeerMappingOverride=1;pci=41:00;A=1;peermappingoverride=2";
-        let of = |gpu: &str| {
+        let value = |gpu: &str| {
             key_of_device(
                 text,
                 gpu.parse().expect("an address"),
                 "PeerMappingOverride",
             )
         };
-        assert_eq!(of("0000:03:00.0"), Some(1));
-        assert_eq!(of("0000:41:00.0"), Some(2));
-        assert_eq!(of("0000:05:00.0"), None);
+        assert_eq!(value("0000:03:00.0"), Some(1));
+        assert_eq!(value("0000:41:00.0"), Some(2));
+        assert_eq!(value("0000:05:00.0"), None);
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub fn stream_memops(ctx: &Ctx<'_>) -> Vec<Judgement> {
 
 fn judge(ctx: &Ctx<'_>) -> Judgement {
     let driver = match version::driver(ctx.facts) {
-        Fact::Known(None) => return Judgement::skip("driver", "The NVIDIA driver is not loaded."),
+        Fact::Known(None) => return Judgement::no_driver("driver"),
         Fact::Known(Some(version)) => Fact::Known(version),
         Fact::Unknown(why) => Fact::Unknown(why),
     };

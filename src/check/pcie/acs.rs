@@ -179,7 +179,7 @@ pub struct Held(BTreeMap<Bdf, Vec<Bdf>>);
 impl Held {
     pub fn new(ctx: &Ctx<'_>) -> Self {
         let mut held: BTreeMap<Bdf, Vec<Bdf>> = BTreeMap::new();
-        for device in passthrough::handed(ctx.facts) {
+        for device in passthrough::passed_through(ctx.facts) {
             for bridge in device
                 .place
                 .known()

@@ -1,6 +1,6 @@
 //! pcie.acs-vm: ACS bits and virtual machines.
 
-use crate::check::{Ctx, Judgement, passthrough, unknown_if};
+use crate::check::{Ctx, Judgement, or_skip, passthrough, unknown_if};
 
 const ADVICE: &str = "On the host, turn on DirectTrans in the ports of the path, and ATS in the NIC (mlxconfig \
                    ATS_ENABLED=1). Leave ReqRedir and CmpltRedir set: they isolate the guests.";
@@ -23,7 +23,7 @@ pub fn acs_vm(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&platform, "machine", &source) {
         return vec![unknown.needs("--platform bare-metal or --platform guest")];
     }
-    let handed = passthrough::handed(ctx.facts).map(|device| {
+    let passed_through = passthrough::passed_through(ctx.facts).map(|device| {
         let bdf = device.bdf;
         let driver = passthrough::holder(device).unwrap_or_default();
         let message = format!(
@@ -33,19 +33,13 @@ pub fn acs_vm(ctx: &Ctx<'_>) -> Vec<Judgement> {
             .evidence(format!("/sys/bus/pci/devices/{bdf}/driver"), driver)
             .advice(ADVICE)
     });
-    let judgements: Vec<Judgement> = handed.collect();
-    match judgements.is_empty() {
-        true => vec![Judgement::skip(
-            "machine",
-            "No virtual machine uses these devices.",
-        )],
-        false => judgements,
-    }
+    let judgements: Vec<Judgement> = passed_through.collect();
+    or_skip(judgements, "No virtual machine uses these devices.")
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::check::testing::{Edit, GPU, bind, gpu, machine, only};
+    use crate::check::testing::{Edit, GPU, assert_outcome, assert_says, bind, gpu, machine, only};
     use crate::model::{Fact, Facts, Outcome, Platform};
 
     #[test]
@@ -65,7 +59,7 @@ mod tests {
                 (found.outcome, found.subject.as_str()),
                 (Outcome::Info, "0000:05:00.0")
             );
-            assert!(found.message.contains(driver));
+            assert_says(&found, driver);
         }
         bind(&mut facts, "0000:05:00.0", Some("nvidia"));
         bind(&mut facts, GPU, None);
@@ -82,9 +76,6 @@ mod tests {
                 .needs
                 .is_some_and(|needs| needs.contains("--platform"))
         );
-        assert_eq!(
-            only("pcie.acs-vm", &Facts::default()).outcome,
-            Outcome::Unknown
-        );
+        assert_outcome("pcie.acs-vm", &Facts::default(), Outcome::Unknown);
     }
 }

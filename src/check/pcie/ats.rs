@@ -3,15 +3,12 @@
 //! the same rule.
 
 use super::{Ctx, own};
-use crate::check::{Judgement, passthrough, unknown_if, words};
+use crate::check::{Judgement, passthrough, unknown_devices, words};
 use crate::model::{Bdf, Fact, Ids, Kind, PlatformKind, Row, Why};
 
 /// One judgement for each NIC that serves a virtual machine or has a GPU below its own switch.
 pub fn ats(ctx: &Ctx<'_>) -> Vec<Judgement> {
-    let unknown = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices");
-    if let Some(unknown) =
-        unknown.or_else(|| unknown_if(&ctx.facts.rdma, "machine", "/sys/class/infiniband"))
-    {
+    if let Some(unknown) = unknown_devices(ctx) {
         return vec![unknown];
     }
     let (platform, fact) = ctx.facts.platform.kind();
@@ -22,7 +19,7 @@ pub fn ats(ctx: &Ctx<'_>) -> Vec<Judgement> {
             return vec![unknown.needs("--platform bare-metal or --platform guest")];
         }
     };
-    let handed: Vec<(String, Bdf)> = passthrough::handed(ctx.facts)
+    let passed_through: Vec<(String, Bdf)> = passthrough::passed_through(ctx.facts)
         // The needs of other makers' NICs are unknown.
         .filter(|device| device.ids.known().is_some_and(Ids::is_nvidia_nic))
         .map(|device| (device.bdf.to_string(), device.bdf))
@@ -35,8 +32,10 @@ pub fn ats(ctx: &Ctx<'_>) -> Vec<Judgement> {
                 .filter(|(row, _)| is_inline(ctx, row))
                 .map(|(row, bdf)| (words::row(row), bdf, false))
                 .collect();
-            let handed = handed.into_iter().map(|(name, bdf)| (name, bdf, true));
-            inline.into_iter().chain(handed).collect()
+            let passed_through = passed_through
+                .into_iter()
+                .map(|(name, bdf)| (name, bdf, true));
+            inline.into_iter().chain(passed_through).collect()
         }
     };
     if nics.is_empty() {
@@ -151,23 +150,6 @@ mod tests {
             vendor: Ids::MELLANOX,
             ..ids
         });
-    }
-
-    #[test]
-    fn guest_needs_ats() {
-        let mut facts = machine();
-        facts.platform.hypervisor_flag = Fact::Known(true);
-        let found = only("pcie.ats", &facts);
-        assert_eq!(found.outcome, Outcome::Info);
-        assert!(
-            found
-                .fix
-                .expect("advice")
-                .text()
-                .starts_with("On the host, set ATS_ENABLED=1")
-        );
-        with_ats(&mut facts);
-        assert_eq!(only("pcie.ats", &facts).outcome, Outcome::Pass);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Ctx, boot, is_grace, own};
-use crate::check::{Judgement, unknown_if, words};
+use super::{Ctx, boot, is_arm, is_grace, own};
+use crate::check::{Judgement, or_skip, unknown_if, words};
 use crate::model::{Bdf, Fact, Kind, Row, Severity, Why};
 
 /// What the IOMMU does to a device's addresses.
@@ -45,13 +45,7 @@ pub fn iommu(ctx: &Ctx<'_>) -> Vec<Judgement> {
             "/sys/kernel/iommu_groups/*/type",
         ));
     }
-    match judgements.is_empty() {
-        true => vec![Judgement::skip(
-            "machine",
-            "This machine uses no GPU and no NIC itself.",
-        )],
-        false => judgements,
-    }
+    or_skip(judgements, "This machine uses no GPU and no NIC itself.")
 }
 
 /// True if a device's addresses are known to be translated.
@@ -126,12 +120,7 @@ fn judge(ctx: &Ctx<'_>, row: &Row, bdf: Bdf, group: u32, kind: &str) -> Judgemen
     let remap = params
         .and_then(|params| params.get("DmaRemapPeerMmio"))
         .map(String::as_str);
-    let arm = ctx
-        .facts
-        .platform
-        .architecture
-        .known()
-        .is_some_and(|name| name == "aarch64");
+    let arm = is_arm(ctx);
     let peers = pcie_peers(ctx, row);
     let subject = words::row(row);
     let judgement = if remap == Some("0") {

@@ -183,6 +183,11 @@ fn own<'a>(ctx: &'a Ctx<'_>) -> impl Iterator<Item = (&'a Row, Bdf)> {
     })
 }
 
+fn is_arm(ctx: &Ctx<'_>) -> bool {
+    let architecture = ctx.facts.platform.architecture.known();
+    architecture.is_some_and(|name| name == "aarch64")
+}
+
 /// True for GPUs on NVIDIA's CPUs (Grace, Vera): their memory is coherent over NVLink-C2C, and their ports keep the ACS bits
 /// that the kernel sets.
 pub fn is_grace(ctx: &Ctx<'_>) -> bool {
@@ -190,12 +195,7 @@ pub fn is_grace(ctx: &Ctx<'_>) -> bool {
         .facts
         .gpus()
         .any(|gpu| gpu.ids.known().is_some_and(Ids::is_coherent_gpu));
-    let arm = ctx
-        .facts
-        .platform
-        .architecture
-        .known()
-        .is_some_and(|name| name == "aarch64");
+    let arm = is_arm(ctx);
     let root_port = |ids: &Ids| ids.vendor == Ids::NVIDIA && ids.is_bridge();
     let nvidia = || {
         ctx.facts

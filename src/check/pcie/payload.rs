@@ -7,7 +7,7 @@
 use super::acs::too_many;
 use super::ports::pairs;
 use super::{Ctx, own};
-use crate::check::{Judgement, unknown_if, words};
+use crate::check::{Judgement, or_skip, unknown_if, words};
 use crate::model::config::Express;
 use crate::model::{Bdf, Fact, Kind, Meeting, Row, Severity, Why};
 
@@ -41,13 +41,7 @@ pub fn payload(ctx: &Ctx<'_>) -> Vec<Judgement> {
             format!("/sys/bus/pci/devices/*/config, Device Control, of {names} and what is above");
         judgements.push(Judgement::unknown(names, *why, &source));
     }
-    match judgements.is_empty() {
-        true => vec![Judgement::skip(
-            "machine",
-            "No GPU and no NIC has a link above it.",
-        )],
-        false => judgements,
-    }
+    or_skip(judgements, "No GPU and no NIC has a link above it.")
 }
 
 /// NICs with a Max_Read_Request_Size below 4096 bytes whose path has no mismatch.

@@ -116,15 +116,15 @@ pub fn pairs(ctx: &Ctx<'_>) -> Result<Vec<(usize, usize)>, TooMany> {
     if !topology.has_all_pairs() {
         return Err(TooMany);
     }
-    let is_handed = |row: usize| {
+    let is_passed_through = |row: usize| {
         let holder = topology.device(row).and_then(passthrough::holder);
         holder.is_some()
     };
-    let handed: Vec<bool> = (0..topology.rows.len()).map(is_handed).collect();
+    let passed_through: Vec<bool> = (0..topology.rows.len()).map(is_passed_through).collect();
     let gpus: Vec<usize> = topology
         .rows_of(Kind::Gpu)
         .map(|(at, _)| at)
-        .filter(|at| !handed[*at])
+        .filter(|at| !passed_through[*at])
         .collect();
     let with_nics = topology
         .matches
@@ -137,7 +137,9 @@ pub fn pairs(ctx: &Ctx<'_>) -> Result<Vec<(usize, usize)>, TooMany> {
             .filter(|b| !is_joined(ctx, *a, **b))
             .map(|b| (*a, *b))
     });
-    let pairs = with_nics.filter(|(_, nic)| !handed[*nic]).chain(with_gpus);
+    let pairs = with_nics
+        .filter(|(_, nic)| !passed_through[*nic])
+        .chain(with_gpus);
     let pairs: Vec<(usize, usize)> = pairs.take(MAX_PATHS + 1).collect();
     match pairs.len() <= MAX_PATHS {
         true => Ok(pairs),

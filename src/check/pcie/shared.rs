@@ -1,15 +1,12 @@
 //! pcie.shared: other devices that use the narrowest link between a GPU and its NIC.
 
 use super::{Ctx, own};
-use crate::check::{Judgement, nics, unknown_if, words};
+use crate::check::{Judgement, nics, unknown_devices, words};
 use crate::model::{Bdf, Fact, Kind, Meeting, Path, Verdict, Why};
 
 /// One judgement for each GPU that shares the narrowest link to its NIC, one for all others.
 pub fn shared(ctx: &Ctx<'_>) -> Vec<Judgement> {
-    let unknown = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices");
-    if let Some(unknown) =
-        unknown.or_else(|| unknown_if(&ctx.facts.rdma, "machine", "/sys/class/infiniband"))
-    {
+    if let Some(unknown) = unknown_devices(ctx) {
         return vec![unknown];
     }
     let rows = &ctx.topology.rows;
@@ -156,10 +153,8 @@ fn sharers(ctx: &Ctx<'_>, links: &[Bdf], ends: [usize; 2]) -> Option<(Bdf, Vec<S
 
 #[cfg(test)]
 mod tests {
-    use crate::check::testing::{
-        Edit, GPU, GPU_PORT, NIC, ROOT_PORT, bdf, gpu, machine, only, root_port,
-    };
-    use crate::model::{Fact, Facts, Outcome, Place, RootBus, Why};
+    use crate::check::testing::{Edit, GPU, GPU_PORT, NIC, assert_outcome, machine, only};
+    use crate::model::{Fact, Facts, Outcome, Why};
 
     #[test]
     fn pair_below_one_switch_shares_no_link() {
@@ -170,47 +165,6 @@ mod tests {
         );
         // x16 at 32 GT/s: 32e9 * 16 * 128/130 / 8.
         assert_eq!(found.evidence[0].value, "63.0 GB/s one way");
-    }
-
-    #[test]
-    fn names_shared_uplink() {
-        let mut facts = machine();
-        // The NIC moves to another root port: both GPUs below the switch share the uplink.
-        facts.add(root_port("0000:00:02.0"));
-        facts.device_mut(NIC).place = Fact::Known(Place {
-            root: RootBus { domain: 0, bus: 0 },
-            rooted: true,
-            bridges: vec![bdf("0000:00:02.0")],
-        });
-        let mut second = gpu("0000:05:00.0");
-        second.place = Fact::Known(Place {
-            root: RootBus { domain: 0, bus: 0 },
-            rooted: true,
-            bridges: [ROOT_PORT, "0000:01:00.0", "0000:02:02.0"]
-                .map(bdf)
-                .to_vec(),
-        });
-        let mut port = facts.device_mut(GPU_PORT).clone();
-        port.bdf = bdf("0000:02:02.0");
-        facts.add(port);
-        facts.add(second);
-        let found = &crate::check::testing::findings("pcie.shared", &facts, &[])[0];
-        assert_eq!(
-            (found.outcome, found.subject.as_str()),
-            (Outcome::Info, "GPU0 and NIC0")
-        );
-        assert!(
-            found
-                .message
-                .contains("the one above 0000:01:00.0 (63.0 GB/s)"),
-            "{}",
-            found.message
-        );
-        assert!(
-            found.message.contains("GPU1 (0000:05:00.0)"),
-            "{}",
-            found.message
-        );
     }
 
     #[test]
@@ -225,9 +179,6 @@ mod tests {
         assert_eq!(only("pcie.shared", &lost).outcome, Outcome::Unknown);
         facts.rdma = Fact::Known(Vec::new());
         assert_eq!(only("pcie.shared", &facts).outcome, Outcome::Skip);
-        assert_eq!(
-            only("pcie.shared", &Facts::default()).outcome,
-            Outcome::Unknown
-        );
+        assert_outcome("pcie.shared", &Facts::default(), Outcome::Unknown);
     }
 }

@@ -146,7 +146,7 @@ fn missing(ctx: &Ctx<'_>) -> Fact<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{Edit, machine, only};
+    use crate::check::testing::{Edit, assert_outcome, assert_says, machine, only};
     use crate::model::{Facts, Outcome, Why};
 
     fn with(marks: &[&str]) -> Facts {
@@ -164,11 +164,7 @@ mod tests {
         );
         let found = only("platform.container", &with(&["file /.dockerenv"]));
         assert_eq!(found.outcome, Outcome::Pass);
-        assert!(
-            found
-                .message
-                .contains("container engines left traces: file /.dockerenv")
-        );
+        assert_says(&found, "container engines left traces: file /.dockerenv");
     }
 
     #[test]
@@ -189,7 +185,7 @@ mod tests {
         assert!(found.message.contains(
             "lacks /dev/nvidia0, /dev/nvidiactl, /dev/nvidia-uvm, /dev/infiniband/uverbs0"
         ));
-        assert!(found.message.contains("It has a user namespace"));
+        assert_says(&found, "It has a user namespace");
         let command = found.fix.expect("advice").text();
         assert!(
             command.contains("--gpus all") && command.contains("--device=/dev/infiniband/uverbs0"),
@@ -212,13 +208,7 @@ mod tests {
         ]);
         let found = only("platform.container", &facts);
         assert_eq!(found.outcome, Outcome::Info);
-        assert!(
-            found
-                .message
-                .contains("Another mount covers /sys/class/infiniband"),
-            "{}",
-            found.message
-        );
+        assert_says(&found, "Another mount covers /sys/class/infiniband");
         assert!(
             found
                 .fix
@@ -235,10 +225,7 @@ mod tests {
 
     #[test]
     fn unknown_namespaces_and_nodes() {
-        assert_eq!(
-            only("platform.container", &Facts::default()).outcome,
-            Outcome::Unknown
-        );
+        assert_outcome("platform.container", &Facts::default(), Outcome::Unknown);
         let mut facts = with(&["namespace pid:[4026532000]"]);
         facts.nvidia_nodes = Fact::Unknown(Why::Denied);
         assert_eq!(only("platform.container", &facts).outcome, Outcome::Unknown);

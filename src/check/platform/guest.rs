@@ -45,25 +45,7 @@ fn observed(platform: &Platform) -> String {
 mod tests {
     use super::*;
     use crate::check::testing::{machine, only};
-    use crate::model::{Facts, Outcome};
-
-    #[test]
-    fn names_deciding_fact() {
-        let mut facts = machine();
-        let found = only("platform.guest", &facts);
-        assert_eq!(
-            (found.outcome, found.message.as_str()),
-            (Outcome::Pass, "This is bare metal.")
-        );
-        facts.platform.hypervisor_flag = Fact::Known(true);
-        let found = only("platform.guest", &facts);
-        assert_eq!(found.outcome, Outcome::Info);
-        assert_eq!(found.evidence[0].value, "/proc/cpuinfo: flag hypervisor");
-        assert_eq!(
-            only("platform.guest", &Facts::default()).outcome,
-            Outcome::Unknown
-        );
-    }
+    use crate::model::Outcome;
 
     #[test]
     fn option_overrides_facts() {

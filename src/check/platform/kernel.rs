@@ -24,7 +24,7 @@ pub fn kernel(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let Some(numbers) = version::kernel(release) else {
         return vec![Judgement::unknown("machine", Why::Broken, SOURCE)];
     };
-    let of = |has: bool| {
+    let list = |has: bool| {
         let features = FEATURES
             .iter()
             .filter(move |(since, _)| (numbers >= *since) == has);
@@ -33,7 +33,7 @@ pub fn kernel(ctx: &Ctx<'_>) -> Vec<Judgement> {
             .collect::<Vec<_>>()
             .join(", ")
     };
-    let (has, lacks) = (of(true), of(false));
+    let (has, lacks) = (list(true), list(false));
     let mut message = match (has.is_empty(), lacks.is_empty()) {
         (false, true) => format!("Kernel {release} has {has}."),
         (false, false) => format!("Kernel {release} has {has}; missing: {lacks}."),
@@ -57,7 +57,7 @@ pub fn kernel(ctx: &Ctx<'_>) -> Vec<Judgement> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{machine, only};
+    use crate::check::testing::{assert_says, machine, only};
     use crate::model::{Facts, Outcome};
 
     #[test]
@@ -84,7 +84,7 @@ mod tests {
             facts.kernel.release = Fact::Known(release.to_owned());
             let found = only("platform.kernel", &facts);
             assert_eq!(found.outcome, outcome, "{release}");
-            assert!(found.message.contains(word), "{}", found.message);
+            assert_says(&found, word);
         }
         let mut facts = Facts::default();
         assert_eq!(only("platform.kernel", &facts).outcome, Outcome::Unknown);

@@ -48,7 +48,7 @@ fn other(name: String, has_mlx5: bool, message: &str) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{NIC, bind, findings, machine, only};
+    use crate::check::testing::{NIC, assert_outcome, assert_says, bind, findings, machine, only};
     use crate::model::{Facts, Outcome};
 
     #[test]
@@ -59,7 +59,7 @@ mod tests {
         assert_eq!(only("rdma.async-nic", &facts).outcome, Outcome::Info);
         let found = findings("rdma.async-nic", &facts, &["async"]).remove(0);
         assert_eq!(found.outcome, Outcome::Fail);
-        assert!(found.message.contains("ConnectX-3"), "{}", found.message);
+        assert_says(&found, "ConnectX-3");
         bind(&mut facts, NIC, Some("irdma"));
         assert!(
             only("rdma.async-nic", &facts)
@@ -70,9 +70,6 @@ mod tests {
         assert_eq!(only("rdma.async-nic", &facts).outcome, Outcome::Unknown);
         facts.rdma = Fact::Known(Vec::new());
         assert_eq!(only("rdma.async-nic", &facts).outcome, Outcome::Skip);
-        assert_eq!(
-            only("rdma.async-nic", &Facts::default()).outcome,
-            Outcome::Unknown
-        );
+        assert_outcome("rdma.async-nic", &Facts::default(), Outcome::Unknown);
     }
 }

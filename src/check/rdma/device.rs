@@ -135,7 +135,9 @@ fn ports(device: &RdmaDevice) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{Edit, bdf, findings, machine, node, only, rdma};
+    use crate::check::testing::{
+        Edit, assert_outcome, assert_says, bdf, findings, machine, node, only, outcomes, rdma,
+    };
     use crate::model::{Facts, Outcome, Why};
 
     #[test]
@@ -148,10 +150,9 @@ mod tests {
             "At 0000:04:00.0; port 1 ACTIVE, InfiniBand, 400 Gb/sec (4X NDR)."
         );
         facts.nic_mut().physical_function = Fact::Known(Some(bdf("0000:04:00.1")));
-        assert!(
-            only("rdma.device", &facts)
-                .message
-                .contains("a virtual function of 0000:04:00.1")
+        assert_says(
+            &only("rdma.device", &facts),
+            "a virtual function of 0000:04:00.1",
         );
     }
 
@@ -164,16 +165,12 @@ mod tests {
         switch.management = Fact::Known(true);
         facts.rdma = Fact::Known(vec![rxe, switch]);
         let found = findings("rdma.device", &facts, &["rdma"]);
-        let outcomes: Vec<_> = found
-            .iter()
-            .map(|f| (f.subject.as_str(), f.outcome))
-            .collect();
         let want = [
             ("rxe0", Outcome::Info),
             ("mlx5_9", Outcome::Info),
             ("machine", Outcome::Fail),
         ];
-        assert_eq!(outcomes, want);
+        assert_eq!(outcomes(&found), want);
         assert!(
             found[0].message.contains("GPUDirect does not")
                 && found[1].message.contains("management")
@@ -227,7 +224,7 @@ mod tests {
         ] {
             let found = with(node);
             assert_eq!(found.outcome, outcome);
-            assert!(found.message.contains(word), "{}", found.message);
+            assert_says(&found, word);
         }
     }
 
@@ -245,9 +242,6 @@ mod tests {
         );
         facts.nic_mut().place = Fact::Unknown(Why::Broken);
         assert_eq!(only("rdma.device", &facts).outcome, Outcome::Unknown);
-        assert_eq!(
-            only("rdma.device", &Facts::default()).outcome,
-            Outcome::Unknown
-        );
+        assert_outcome("rdma.device", &Facts::default(), Outcome::Unknown);
     }
 }

@@ -115,25 +115,6 @@ mod tests {
     }
 
     #[test]
-    fn two_stacks_fail() {
-        let mixed = with(&[
-            ("mlx_compat", &["ib_core"]),
-            ("ib_core", &[]),
-            ("mlx5_core", &[]),
-        ]);
-        let found = only("rdma.mixed-stack", &mixed);
-        assert_eq!(found.outcome, Outcome::Fail);
-        assert!(
-            found
-                .message
-                .contains("OFED's ib_core beside the kernel's own mlx5_core")
-        );
-        let mut idle = with(&[("ib_core", &[])]);
-        idle.rdma_stack.ofed = Fact::Known(true);
-        assert_eq!(only("rdma.mixed-stack", &idle).outcome, Outcome::Warn);
-    }
-
-    #[test]
     fn built_in_stack_and_missing_list() {
         assert_eq!(only("rdma.mixed-stack", &with(&[])).outcome, Outcome::Pass);
         let mut none = with(&[]);

@@ -19,7 +19,7 @@ mod write_ordering;
 pub use nonprefetchable::{SETTING, prefetchable_nics};
 
 use super::nics::{driver, nvidia_nics, rdma_nics};
-use super::{Check, Ctx, Judgement, Source};
+use super::{Check, Ctx, Judgement, Source, or_skip};
 use crate::model::{Fact, PciDevice, RdmaDevice, Severity};
 use device::device;
 
@@ -263,10 +263,7 @@ fn each_nic(ctx: &Ctx<'_>, judge: impl Fn(&RdmaDevice) -> Vec<Judgement>) -> Vec
         return vec![Judgement::unknown("machine", why, CLASS)];
     }
     let judgements: Vec<Judgement> = rdma_nics(ctx.facts).flat_map(judge).collect();
-    match judgements.is_empty() {
-        true => vec![Judgement::skip("machine", "There is no NIC with RDMA.")],
-        false => judgements,
-    }
+    or_skip(judgements, "There is no NIC with RDMA.")
 }
 
 /// Judges each mlx5 NIC; one judgement for every NIC with another or an unknown driver.

@@ -25,34 +25,40 @@ pub fn register(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if ctx.facts.rdma.known().is_none() || rdma_nics(ctx.facts).next().is_none() {
         return each_nic(ctx, |_| vec![]);
     }
+    let skipped = "GPU memory is registered only with --live.";
+    with_trials(
+        ctx,
+        skipped,
+        "a trial of registering GPU memory",
+        |gpus, tried| gpus.iter().map(|gpu| judge(ctx, *gpu, tried)).collect(),
+    )
+}
+
+/// Judges the registration trials of the host's GPUs; one judgement if there are none. `skipped` is the
+/// message without --live.
+pub fn with_trials(
+    ctx: &Ctx<'_>,
+    skipped: &str,
+    trial: &str,
+    judge: impl Fn(&[Bdf], &[GpuRegistration]) -> Vec<Judgement>,
+) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
         return vec![unknown];
     }
-    let gpus: Vec<Bdf> = passthrough::own_gpus(ctx.facts)
-        .map(|gpu| gpu.bdf)
-        .collect();
-    if gpus.is_empty() {
-        return vec![Judgement::skip(
-            "machine",
-            "This machine uses no GPU itself.",
-        )];
-    }
-    let Some(outcome) = &ctx.facts.registration else {
-        return vec![Judgement::skip(
-            "machine",
-            "GPU memory is registered only with --live.",
-        )];
+    let gpus = passthrough::own_gpus(ctx.facts).map(|gpu| gpu.bdf);
+    let gpus: Vec<Bdf> = gpus.collect();
+    let judgement = match &ctx.facts.registration {
+        _ if gpus.is_empty() => Judgement::skip("machine", "This machine uses no GPU itself."),
+        None => Judgement::skip("machine", skipped),
+        Some(Fact::Unknown(why)) => Judgement::unknown("machine", *why, trial),
+        Some(Fact::Known(
+            RegistrationOutcome::Absent { reason } | RegistrationOutcome::Failed { reason },
+        )) => Judgement::undetermined("machine", format!("Cannot determine: {reason}."))
+            .evidence(trial, reason)
+            .needs("CUDA and libibverbs that list their devices here: see gpu.driver and rdma.provider"),
+        Some(Fact::Known(RegistrationOutcome::Tried(tried))) => return judge(&gpus, tried),
     };
-    let trial = "a trial of registering GPU memory";
-    match outcome {
-        Fact::Unknown(why) => vec![Judgement::unknown("machine", *why, trial)],
-        Fact::Known(RegistrationOutcome::Absent { reason } | RegistrationOutcome::Failed { reason }) => vec![
-            Judgement::undetermined("machine", format!("Cannot determine: {reason}."))
-                .evidence(trial, reason)
-                .needs("CUDA and libibverbs that list their devices here: see gpu.driver and rdma.provider"),
-        ],
-        Fact::Known(RegistrationOutcome::Tried(tried)) => gpus.into_iter().map(|gpu| judge(ctx, gpu, tried)).collect(),
-    }
+    vec![judgement]
 }
 
 fn judge(ctx: &Ctx<'_>, gpu: Bdf, tried: &[GpuRegistration]) -> Judgement {
@@ -86,12 +92,12 @@ fn judge(ctx: &Ctx<'_>, gpu: Bdf, tried: &[GpuRegistration]) -> Judgement {
     };
     let paths = match trial {
         Some(NicTrial::Opened(paths)) => paths,
-        Some(NicTrial::Refused(refusal)) => {
+        Some(NicTrial::Refused(error)) => {
             return Judgement::undetermined(
                 subject,
-                format!("Cannot determine: {}.", refusal.reason),
+                format!("Cannot determine: {}.", error.reason),
             )
-            .evidence(format!("ibv_open_device on {}", nic.name), &refusal.reason)
+            .evidence(format!("ibv_open_device on {}", nic.name), &error.reason)
             .needs("a user who may open the NIC's node: see rdma.device");
         }
         None => {
@@ -179,12 +185,12 @@ fn why_not_dmabuf(trial: &MemoryPathTrial) -> Option<String> {
     Some(match trial {
         MemoryPathTrial::Registered => return None,
         MemoryPathTrial::Withheld { reason } => format!("CUDA exports none of it ({reason})"),
-        MemoryPathTrial::Refused(refusal) => match refusal.code {
+        MemoryPathTrial::Refused(error) => match error.code {
             Some(EOPNOTSUPP) => {
                 "the NIC's provider or driver cannot register it (errno 95)".to_owned()
             }
             Some(EPROTONOSUPPORT) => "the kernel cannot register it (errno 93)".to_owned(),
-            _ => refused(refusal),
+            _ => refused(error),
         },
     })
 }
@@ -194,19 +200,19 @@ fn why_not_peermem(trial: &MemoryPathTrial) -> Option<String> {
     Some(match trial {
         MemoryPathTrial::Registered => return None,
         MemoryPathTrial::Withheld { reason } => format!("it is not for a NIC ({reason})"),
-        MemoryPathTrial::Refused(refusal) => match refusal.code {
+        MemoryPathTrial::Refused(error) => match error.code {
             Some(EFAULT) => "no module of the kernel knows the address (errno 14)".to_owned(),
-            _ => refused(refusal),
+            _ => refused(error),
         },
     })
 }
 
-fn refused(refusal: &VerbsError) -> String {
-    match refusal.code {
+fn refused(error: &VerbsError) -> String {
+    match error.code {
         Some(EPERM) => "this process may not lock memory (errno 1)".to_owned(),
         Some(ENOMEM) => "it could not be pinned (errno 12)".to_owned(),
         Some(code) => format!("it failed (errno {code})"),
-        None => refusal.reason.clone(),
+        None => error.reason.clone(),
     }
 }
 
@@ -216,7 +222,7 @@ fn remedy(ctx: &Ctx<'_>, judgement: Judgement, nic: &RdmaDevice, paths: &MemoryP
     let dmabuf = match &paths.dmabuf {
         MemoryPathTrial::Registered => None,
         MemoryPathTrial::Withheld { .. } => Some("see gpu.dmabuf for why CUDA exports no dma-buf."),
-        MemoryPathTrial::Refused(refusal) => Some(match refusal.code {
+        MemoryPathTrial::Refused(error) => Some(match error.code {
             Some(EOPNOTSUPP | EPROTONOSUPPORT) | None => {
                 "see rdma.core for what registers a dma-buf."
             }
@@ -239,17 +245,17 @@ fn remedy_by_address(
     nic: &RdmaDevice,
     trial: &MemoryPathTrial,
 ) -> Judgement {
-    let refusal = match trial {
+    let error = match trial {
         MemoryPathTrial::Registered => return judgement,
         MemoryPathTrial::Withheld { .. } => {
             return judgement
                 .advice("See gpu.rdma-capable: other devices may not access its memory.");
         }
-        MemoryPathTrial::Refused(refusal) => refusal,
+        MemoryPathTrial::Refused(error) => error,
     };
     let known = driver(ctx.facts, nic);
     let provider = known.known().map(String::as_str);
-    match (refusal.code, provider) {
+    match (error.code, provider) {
         (Some(EFAULT), Some(name)) if !knows_peer_memory(name) => judgement,
         (Some(EFAULT), Some("efa")) => judgement.command("modprobe efa_nv_peermem"),
         (Some(EFAULT), _) => match peer_memory(ctx, provider) {

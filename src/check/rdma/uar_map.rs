@@ -1,11 +1,10 @@
 //! rdma.uar-map: CUDA registers the doorbell of each mlx5 NIC for each GPU, tried with --live.
 
+use super::register::with_trials;
 use super::{MLX5, driver, each_mlx5, rdma_nics};
 use crate::check::param::{PeerMapping, peer_mapping_remedy};
-use crate::check::{Ctx, Judgement, passthrough, unknown_if, words};
-use crate::model::{
-    Bdf, DoorbellTrial, DoorbellTrials, Fact, GpuRegistration, RdmaDevice, RegistrationOutcome,
-};
+use crate::check::{Ctx, Judgement, words};
+use crate::model::{Bdf, DoorbellTrial, DoorbellTrials, GpuRegistration, RdmaDevice};
 
 const CALL: &str = "cuMemHostRegister with IOMEMORY";
 
@@ -24,38 +23,16 @@ pub fn uar_map(ctx: &Ctx<'_>) -> Vec<Judgement> {
             .known()
             .is_none_or(|name| name == MLX5)
     };
-    let one = |judgement| vec![judgement];
     if ctx.facts.rdma.known().is_none() || !rdma_nics(ctx.facts).any(may_be_mlx5) {
         return each_mlx5(ctx, |_| vec![]);
     }
-    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
-        return one(unknown);
-    }
-    let gpus: Vec<Bdf> = passthrough::own_gpus(ctx.facts)
-        .map(|gpu| gpu.bdf)
-        .collect();
-    if gpus.is_empty() {
-        return one(Judgement::skip(
-            "machine",
-            "This machine uses no GPU itself.",
-        ));
-    }
-    let Some(outcome) = &ctx.facts.registration else {
-        return one(Judgement::skip(
-            "machine",
-            "A doorbell is registered only with --live.",
-        ));
-    };
-    let trial = "a trial of registering doorbells";
-    match outcome {
-        Fact::Unknown(why) => one(Judgement::unknown("machine", *why, trial)),
-        Fact::Known(RegistrationOutcome::Absent { reason } | RegistrationOutcome::Failed { reason }) => {
-            one(Judgement::undetermined("machine", format!("Cannot determine: {reason}."))
-                .evidence(trial, reason)
-                .needs("CUDA and libibverbs that list their devices here: see gpu.driver and rdma.provider"))
-        }
-        Fact::Known(RegistrationOutcome::Tried(tried)) => each_mlx5(ctx, |nic| judge(ctx, nic, &gpus, tried)),
-    }
+    let skipped = "A doorbell is registered only with --live.";
+    with_trials(
+        ctx,
+        skipped,
+        "a trial of registering doorbells",
+        |gpus, tried| each_mlx5(ctx, |nic| judge(ctx, nic, gpus, tried)),
+    )
 }
 
 /// Result for a GPU and a NIC.
@@ -143,12 +120,12 @@ fn judge_part(
         PairResult::Trial(DoorbellTrial::NoLibrary { reason }) => unknown(reason)
             .evidence("libmlx5.so.1", reason)
             .needs("rdma-core's library for mlx5, which gives the address of the doorbell (package ibverbs-providers; libibverbs on RPM systems): see rdma.provider"),
-        PairResult::Trial(DoorbellTrial::Closed(refusal)) => unknown(&refusal.reason)
-            .evidence(format!("ibv_open_device on {}", nic.name), &refusal.reason)
+        PairResult::Trial(DoorbellTrial::Closed(error)) => unknown(&error.reason)
+            .evidence(format!("ibv_open_device on {}", nic.name), &error.reason)
             .needs("a user who may open the NIC's node: see rdma.device"),
-        PairResult::Trial(DoorbellTrial::Withheld(refusal)) => unknown(&refusal.reason)
-            .evidence(format!("a queue pair of {}", nic.name), &refusal.reason)
-            .needs(match refusal.code {
+        PairResult::Trial(DoorbellTrial::Withheld(error)) => unknown(&error.reason)
+            .evidence(format!("a queue pair of {}", nic.name), &error.reason)
+            .needs(match error.code {
                 Some(ENOMEM) => "room for a queue pair's memory: see limits.memlock",
                 _ => "a queue pair with a doorbell register of its own, in a thread domain: see dmesg, and whether rdma-core is \
                       as new as the kernel (rdma.core)",

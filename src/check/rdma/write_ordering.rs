@@ -60,7 +60,7 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{Edit, NIC, machine, only};
+    use crate::check::testing::{Edit, NIC, assert_says, machine, only};
     use crate::model::{FirmwareSetting, Outcome};
 
     #[test]
@@ -72,11 +72,7 @@ mod tests {
             ..FirmwareSetting::default()
         };
         facts.nic_mut().settings = Fact::Known(Some([(SETTING.to_owned(), forced)].into()));
-        assert!(
-            only("rdma.write-ordering", &facts)
-                .message
-                .contains("every region")
-        );
+        assert_says(&only("rdma.write-ordering", &facts), "every region");
         if let Fact::Known(Some(express)) = &mut facts.device_mut(NIC).config.express {
             express.relaxed_ordering = false;
         }

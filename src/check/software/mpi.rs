@@ -1,6 +1,6 @@
 //! mpi.cuda-aware: the MPI and UCX libraries that the loader picks were built for CUDA.
 
-use crate::check::{Ctx, Judgement, unknown_if};
+use crate::check::{Ctx, Judgement, or_skip, unknown_if};
 use crate::model::{Fact, Kind, Library};
 
 const SOURCE: &str = "/etc/ld.so.cache, LD_LIBRARY_PATH";
@@ -27,13 +27,7 @@ pub fn mpi(ctx: &Ctx<'_>) -> Vec<Judgement> {
         judgements.push(ucx_cuda(ucx));
         judgements.extend(gdr_copy(ctx, ucx));
     }
-    match judgements.is_empty() {
-        true => vec![Judgement::skip(
-            "machine",
-            "The loader finds neither an MPI nor UCX.",
-        )],
-        false => judgements,
-    }
+    or_skip(judgements, "The loader finds neither an MPI nor UCX.")
 }
 
 /// Version 4 and some builds of 5 have components in files, others inside the libraries.
@@ -160,8 +154,8 @@ fn named(what: &str, library: &Library) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{findings, machine, only};
-    use crate::model::{Facts, Found, Outcome, Why};
+    use crate::check::testing::{assert_outcome, assert_says, findings, only, with_libraries};
+    use crate::model::{Found, Outcome};
 
     fn library(name: &str, plugins: Option<&[&str]>, words: &[&str]) -> Library {
         let list = |names: &[&str]| {
@@ -180,12 +174,6 @@ mod tests {
         }
     }
 
-    fn with(libraries: Vec<Library>) -> Facts {
-        let mut facts = machine();
-        facts.software.libraries = Fact::Known(libraries);
-        facts
-    }
-
     #[test]
     fn open_mpi_has_cuda_component() {
         for (plugins, words, outcome) in [
@@ -200,7 +188,7 @@ mod tests {
         ] {
             let found = only(
                 "mpi.cuda-aware",
-                &with(vec![library("libmpi.so.40", plugins, words)]),
+                &with_libraries(vec![library("libmpi.so.40", plugins, words)]),
             );
             assert_eq!(found.outcome, outcome, "{plugins:?} {words:?}");
         }
@@ -208,21 +196,17 @@ mod tests {
 
     #[test]
     fn mvapich_needs_variable() {
-        let mut facts = with(vec![library(
+        let mut facts = with_libraries(vec![library(
             "libmpi.so.12",
             None,
             &["MV2_USE_CUDA", "MVAPICH2"],
         )]);
-        assert!(
-            only("mpi.cuda-aware", &facts)
-                .message
-                .contains("with MV2_USE_CUDA=1")
-        );
+        assert_says(&only("mpi.cuda-aware", &facts), "with MV2_USE_CUDA=1");
         facts.environment = Fact::Known([("MV2_USE_CUDA".to_owned(), "1".to_owned())].into());
         assert_eq!(only("mpi.cuda-aware", &facts).outcome, Outcome::Pass);
         let found = only(
             "mpi.cuda-aware",
-            &with(vec![library("libmpi.so.12", None, &[])]),
+            &with_libraries(vec![library("libmpi.so.12", None, &[])]),
         );
         assert!(found.message.contains("MPICH") && found.message.contains("without CUDA"));
     }
@@ -230,17 +214,18 @@ mod tests {
     #[test]
     fn ucx_needs_cuda_modules_and_libgdrapi() {
         let ucx = |plugins: &[&str]| library("libucp.so.0", Some(plugins), &[]);
-        assert_eq!(
-            only("mpi.cuda-aware", &with(vec![ucx(&[])])).outcome,
-            Outcome::Info
+        assert_outcome(
+            "mpi.cuda-aware",
+            &with_libraries(vec![ucx(&[])]),
+            Outcome::Info,
         );
-        let facts = with(vec![ucx(&["libuct_cuda.so", GDR_COPY])]);
+        let facts = with_libraries(vec![ucx(&["libuct_cuda.so", GDR_COPY])]);
         let outcomes: Vec<_> = findings("mpi.cuda-aware", &facts, &[])
             .iter()
             .map(|f| f.outcome)
             .collect();
         assert_eq!(outcomes, [Outcome::Pass, Outcome::Info]);
-        let facts = with(vec![
+        let facts = with_libraries(vec![
             ucx(&["libuct_cuda.so", GDR_COPY]),
             library("libgdrapi.so.2", None, &[]),
         ]);
@@ -253,21 +238,13 @@ mod tests {
         let mut packaged = library("libucp.so.0", Some(&["libuct_cuda.so"]), &[]);
         packaged.found = Found::PythonPackage;
         packaged.path = "/usr/lib/python3.12/site-packages/libucx/lib/libucp.so.0".to_owned();
-        let found = findings("mpi.cuda-aware", &with(vec![plain, packaged]), &[]);
+        let found = findings(
+            "mpi.cuda-aware",
+            &with_libraries(vec![plain, packaged]),
+            &[],
+        );
         let outcomes: Vec<_> = found.iter().map(|found| found.outcome).collect();
         assert_eq!(outcomes, [Outcome::Info, Outcome::Pass]);
         assert!(found[1].subject.contains("site-packages"));
-    }
-
-    #[test]
-    fn missing_and_unknown_libraries() {
-        assert_eq!(only("mpi.cuda-aware", &machine()).outcome, Outcome::Skip);
-        let mut facts = machine();
-        facts.software.libraries = Fact::Unknown(Why::Denied);
-        assert_eq!(only("mpi.cuda-aware", &facts).outcome, Outcome::Unknown);
-        assert_eq!(
-            only("mpi.cuda-aware", &Facts::default()).outcome,
-            Outcome::Unknown
-        );
     }
 }

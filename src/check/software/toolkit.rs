@@ -20,12 +20,7 @@ pub fn toolkit(ctx: &Ctx<'_>) -> Vec<Judgement> {
     };
     let driver = match version::driver(ctx.facts) {
         Fact::Known(Some(driver)) => driver,
-        Fact::Known(None) => {
-            return vec![Judgement::skip(
-                "machine",
-                "The NVIDIA driver is not loaded.",
-            )];
-        }
+        Fact::Known(None) => return vec![Judgement::no_driver("machine")],
         Fact::Unknown(why) => {
             return vec![Judgement::unknown(CUDA, why, "/sys/module/nvidia/version")];
         }
@@ -104,7 +99,7 @@ fn judge(ctx: &Ctx<'_>, picked: &Library, driver: &str) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{machine, only};
+    use crate::check::testing::{assert_outcome, assert_says, machine, only, with_libraries};
     use crate::model::{Facts, Outcome, Why};
 
     fn library(path: &str, version: Option<&str>, found: Found) -> Library {
@@ -118,58 +113,29 @@ mod tests {
         }
     }
 
-    fn with(libraries: Vec<Library>) -> Facts {
-        let mut facts = machine();
-        facts.software.libraries = Fact::Known(libraries);
-        facts
-    }
-
     fn system(version: &str) -> Library {
         library("/usr/lib64/libcuda.so.1", Some(version), Found::Cache)
     }
 
     #[test]
-    fn first_library_counts() {
-        let found_with = |libraries| only("sw.toolkit", &with(libraries));
-        assert_eq!(
-            found_with(vec![system("580.159.04")]).outcome,
-            Outcome::Pass
-        );
-        let found = found_with(vec![system("535.129.03")]);
-        assert!(
-            found.message.contains("two installations are mixed"),
-            "{}",
-            found.message
-        );
-        let stub = library(
-            "/usr/local/cuda/lib64/stubs/libcuda.so.1",
-            None,
-            Found::LibraryPath,
-        );
-        assert!(
-            found_with(vec![stub, system("580.159.04")])
-                .message
-                .contains("error 34")
-        );
+    fn other_libraries_are_info() {
+        let found_with = |libraries| only("sw.toolkit", &with_libraries(libraries));
         let compat = library(
             "/usr/local/cuda/compat/libcuda.so.1",
             Some("590.10"),
             Found::LibraryPath,
         );
-        assert!(
-            found_with(vec![compat, system("580.159.04")])
-                .message
-                .contains("cuda-compat")
-        );
+        let found = found_with(vec![compat, system("580.159.04")]);
+        assert_says(&found, "cuda-compat");
         let other = library("/opt/old/libcuda.so.1", Some("470.1"), Found::Cache);
         let found = found_with(vec![system("580.159.04"), other]);
         assert_eq!(found.outcome, Outcome::Info);
-        assert!(found.message.contains("there is also /opt/old"));
+        assert_says(&found, "there is also /opt/old");
     }
 
     #[test]
     fn reports_conda() {
-        let mut facts = with(vec![system("580.159.04")]);
+        let mut facts = with_libraries(vec![system("580.159.04")]);
         facts.environment = Fact::Known(
             [(
                 "LD_LIBRARY_PATH".to_owned(),
@@ -177,19 +143,16 @@ mod tests {
             )]
             .into(),
         );
-        assert!(only("sw.toolkit", &facts).message.contains("Conda"));
+        assert_says(&only("sw.toolkit", &facts), "Conda");
     }
 
     #[test]
     fn missing_and_unknown_libraries() {
         assert_eq!(only("sw.toolkit", &machine()).outcome, Outcome::Skip);
-        let mut facts = with(vec![system("580.159.04")]);
+        let mut facts = with_libraries(vec![system("580.159.04")]);
         facts.driver.module_version = Fact::Unknown(Why::Denied);
         facts.driver.version_line = Fact::Unknown(Why::Denied);
         assert_eq!(only("sw.toolkit", &facts).outcome, Outcome::Unknown);
-        assert_eq!(
-            only("sw.toolkit", &Facts::default()).outcome,
-            Outcome::Unknown
-        );
+        assert_outcome("sw.toolkit", &Facts::default(), Outcome::Unknown);
     }
 }

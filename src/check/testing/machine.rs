@@ -356,7 +356,7 @@ pub fn machine() -> Facts {
 }
 
 /// A module on disk and what it needs.
-pub fn module_file(name: &str, needs: &[&str]) -> ModuleFile {
+fn module_file(name: &str, needs: &[&str]) -> ModuleFile {
     ModuleFile {
         name: name.to_owned(),
         path: format!("updates/dkms/{}.ko.zst", name.replace('_', "-")),

@@ -8,7 +8,7 @@
 
 mod machine;
 
-pub use machine::{gpu, machine, module_file, node, options, rdma, root_port, two_gpus};
+pub use machine::{gpu, machine, node, options, rdma, root_port, two_gpus};
 
 use super::{Ctx, find, run_those};
 use crate::model::config::*;
@@ -48,6 +48,37 @@ pub fn only(id: &str, facts: &Facts) -> Finding {
     found.remove(0)
 }
 
+#[track_caller]
+pub fn assert_outcome(id: &str, facts: &Facts, outcome: Outcome) {
+    assert_eq!(only(id, facts).outcome, outcome, "{id}");
+}
+
+#[track_caller]
+pub fn assert_says(found: &Finding, words: &str) {
+    assert!(found.message.contains(words), "{}", found.message);
+}
+
+/// Subject and outcome of each finding.
+pub fn outcomes(found: &[Finding]) -> Vec<(&str, Outcome)> {
+    found
+        .iter()
+        .map(|finding| (finding.subject.as_str(), finding.outcome))
+        .collect()
+}
+
+/// Id of the finding's fix (`advice` without one), and its command and advice.
+pub fn fix(found: &Finding) -> (&str, String) {
+    let fix = found.fix.as_ref().expect("a fix");
+    (fix.id().unwrap_or("advice"), fix.text())
+}
+
+/// The machine with these libraries.
+pub fn with_libraries(libraries: Vec<Library>) -> Facts {
+    let mut facts = machine();
+    facts.software.libraries = Fact::Known(libraries);
+    facts
+}
+
 pub trait Edit {
     fn devices_mut(&mut self) -> &mut Vec<PciDevice>;
     fn device_mut(&mut self, bdf: &str) -> &mut PciDevice;
@@ -55,6 +86,8 @@ pub trait Edit {
     fn add(&mut self, device: PciDevice);
     fn nic_mut(&mut self) -> &mut RdmaDevice;
     fn param(&mut self, name: &str, value: &str);
+    /// Replaces the open kernel modules by the proprietary ones, which export no dma-buf.
+    fn set_proprietary(&mut self);
 }
 
 impl Edit for Facts {
@@ -96,6 +129,11 @@ impl Edit for Facts {
             Fact::Known(devices) => &mut devices[0],
             Fact::Unknown(_) => panic!("no RDMA devices"),
         }
+    }
+
+    fn set_proprietary(&mut self) {
+        let line = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03";
+        self.driver.version_line = Fact::Known(Some(line.to_owned()));
     }
 
     fn param(&mut self, name: &str, value: &str) {

@@ -147,7 +147,7 @@ fn met<'a>(
             let secret = match given {
                 Some(given) => given.clone(),
                 None => Secret::generate().map_err(|error| Error::System {
-                    what: "no secret can be generated".to_owned(),
+                    what: "cannot generate a secret".to_owned(),
                     why: error.to_string(),
                 })?,
             };
@@ -162,8 +162,8 @@ fn met<'a>(
             let variables = |name: &str| std::env::var(name).ok();
             let Some(place) = from_environment(&variables)? else {
                 return Err(Error::System {
-                    what: "no launcher's variables are set".to_owned(),
-                    why: "start it by srun or mpirun, or say HOST or --listen".to_owned(),
+                    what: "no launcher variables are set".to_owned(),
+                    why: "start gdr with srun or mpirun, or use HOST or --listen".to_owned(),
                 });
             };
             let everywhere = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
@@ -180,7 +180,7 @@ fn met<'a>(
         }
         RemoteEnd::Here(_) => Err(Error::System {
             what: "both ends are on this machine".to_owned(),
-            why: "there is nobody to meet".to_owned(),
+            why: "no rendezvous is needed".to_owned(),
         }),
     }
 }
@@ -263,7 +263,7 @@ fn with(
 fn out_of_step(children: &mut Children<'_>) -> Result<bool, ProbeError> {
     refuse(
         children,
-        "the other side is out of step: is it the same version of gdr?".to_owned(),
+        "the peer sent an unexpected message: is it the same version of gdr?".to_owned(),
     );
     Ok(false)
 }
@@ -345,7 +345,7 @@ fn server(
             Ok(Word::Say(..) | Word::Over(..)) => {}
             Ok(Word::End) => {
                 let note = format!(
-                    "{host} led, and has the figures; connections that were served here: {served}."
+                    "{host} was the client and has the results; connections served here: {served}."
                 );
                 children.report.notes.push(note);
                 return Ok(true);

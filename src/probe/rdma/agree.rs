@@ -40,9 +40,9 @@ pub fn offers(end: &End, control: &mut Control, room: usize) -> Result<Offer, St
 
 /// That one end's GPU is none, to whoever reads either end's report.
 pub fn one_simulated(is_remote: bool) -> String {
-    let which = if is_remote { "far" } else { "near" };
+    let which = if is_remote { "remote" } else { "local" };
     format!(
-        "the {which} end's GPU is SIMULATED, and the other one's is not: what is measured says nothing of a GPU there"
+        "the {which} GPU is SIMULATED, and the other is not: the results say nothing about a GPU there"
     )
 }
 

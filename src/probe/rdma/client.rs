@@ -96,7 +96,7 @@ impl Client<'_, '_> {
         if ours != theirs {
             let least = ours.min(theirs);
             self.reporter.note(format!(
-                "the packets of the two ports carry {ours} and {theirs} bytes: {least} are used"
+                "the MTUs of the two ports are {ours} and {theirs} bytes: {least} is used"
             ))?;
         }
         let (test_cases, left_out) = test_cases(self.task, self.end, &other);
@@ -497,7 +497,7 @@ fn hint(failure: Failure, doing: &str) -> &'static str {
             "; nothing arrives: see the GIDs (ibv_devinfo -v, --gid-index), the network between the ports, and its firewall"
         }
         (true, false) => {
-            "; shorter messages arrived before: does the network between the ports carry packets of their MTU, and without loss?"
+            "; shorter messages arrived before: check that the network between the ports carries packets of their MTU without loss"
         }
         _ => "",
     }

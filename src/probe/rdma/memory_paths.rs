@@ -137,7 +137,9 @@ fn choose_road(
             continue;
         }
         let (outcome, why) = match domain.register_by(by, gpu_memory, TRIAL) {
-            Ok(_) if taken.is_some() => (BackendOutcome::Usable, "another comes first".to_owned()),
+            Ok(_) if taken.is_some() => {
+                (BackendOutcome::Usable, "an earlier path works".to_owned())
+            }
             Ok(_) => {
                 taken = Some(memory_path);
                 (
@@ -206,10 +208,10 @@ fn advice(memory_path: &str, error: &MemoryPathError) -> &'static str {
             "; no module of the kernel takes the GPU's address: gdr doctor --only peermem.loaded, gdr fix peermem"
         }
         ("dmabuf", Some(EOPNOTSUPP)) => {
-            "; the NIC's provider registers no dma-buf: gdr doctor --only rdma.core"
+            "; the NIC's provider does not support dma-buf registration: gdr doctor --only rdma.core"
         }
         ("dmabuf", Some(EPROTONOSUPPORT)) => {
-            "; the kernel's driver registers no dma-buf: gdr doctor --only rdma.core"
+            "; the kernel driver does not support dma-buf registration: gdr doctor --only rdma.core"
         }
         (_, Some(ENOMEM)) => {
             "; the limit of locked memory or the GPU's BAR1 is too small: gdr doctor --only limits.memlock,gpu.bar1"
@@ -241,7 +243,7 @@ pub fn advised(failure: &StepError) -> String {
             pages: verbs::Pages::Huge,
             ..
         }) => {
-            format!("{words}; the kernel has reserved too few: sysctl vm.nr_hugepages")
+            format!("{words}; too few huge pages are reserved: sysctl vm.nr_hugepages")
         }
         _ => words,
     }

@@ -108,7 +108,7 @@ fn up(nics: &[ProbedNic]) -> Vec<(&ProbedNic, u8)> {
 fn no_port(nics: &[ProbedNic]) -> String {
     let there: Vec<&str> = nics.iter().map(|nic| nic.name.as_str()).collect();
     match there.as_slice() {
-        [] => "there is no RDMA device here that libibverbs serves: see gdr doctor --only rdma.device,rdma.provider"
+        [] => "libibverbs has no RDMA device: see gdr doctor --only rdma.device,rdma.provider"
             .to_owned(),
         there => format!(
             "no port of {} is up: see gdr doctor --only rdma.port, or name one with --device",
@@ -129,7 +129,7 @@ fn ported<'c>(named: &Named, nics: &'c [ProbedNic]) -> Result<(&'c ProbedNic, u8
                 there.join(", ")
             };
             format!(
-                "libibverbs serves no device '{}' here; there are: {there}",
+                "libibverbs has no device '{}'; available: {there}",
                 named.device
             )
         })?;

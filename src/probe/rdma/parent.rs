@@ -14,9 +14,9 @@ use crate::probe::supervise::Probe;
 use crate::probe::target::Target;
 use crate::probe::verdict::{Promise, Subject};
 
-/// Said where the NIC is none.
-const SIMULATED: &str = "The NIC is SIMULATED: a thread of the CPU executes the requests. Its figures say what this machine's CPU takes, and \
-                         nothing about a NIC. With --device a NIC of this machine moves the simulated GPU's memory.";
+/// Note of a report of the simulated NIC.
+const SIMULATED: &str = "The NIC is SIMULATED: a thread of the CPU executes the requests. The results measure this machine's CPU, not a \
+                         NIC. With --device a NIC of this machine moves the simulated GPU's memory.";
 
 impl Probe for Options {
     const NAME: &'static str = "rdma";
@@ -75,7 +75,7 @@ impl Probe for Options {
         let found = match places(self, &machine.nics, &gpus) {
             Ok(found) => found,
             Err(why) => {
-                report.notes.push(format!("Nothing is expected: {why}."));
+                report.notes.push(format!("No expected value: {why}."));
                 return Ok(());
             }
         };
@@ -96,8 +96,8 @@ impl Probe for Options {
                     },
                 ),
                 None => {
-                    let why = "what its port and the way to it carry is not known from this record"
-                        .to_owned();
+                    let why =
+                        "the bandwidth of its port and path is not in this snapshot".to_owned();
                     about.not_measured(name, LIMITED_BY_LINK, why)
                 }
             });
@@ -130,7 +130,7 @@ fn gpus(
         return Ok(None);
     };
     if listed.is_empty() {
-        let note = "No GPU takes part: the memory is the host's.".to_owned();
+        let note = "No GPU is used: the memory is host memory.".to_owned();
         children.report.notes.push(note);
         return Ok(Some(Vec::new()));
     }

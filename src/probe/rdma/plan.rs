@@ -86,12 +86,12 @@ impl TestCase {
 }
 
 /// What a staged connection that has a GPU at one end alone leaves out.
-const ONE_GPU: &str = "one end's memory is a GPU's without GPUDirect RDMA, and the other end's is the host's: bandwidth is not \
-                       measured, which staged copies have from GPU to GPU alone";
+const ONE_GPU: &str = "one end has GPU memory without GPUDirect RDMA, and the other has host memory: bandwidth is not \
+                       measured, because staged copies run from GPU to GPU only";
 
 /// What the simulated NIC leaves out.
 const RELIABLE: &str =
-    "UC and UD are not verified: the simulated NIC has reliable connections alone";
+    "UC and UD are not verified: the simulated NIC has reliable connections only";
 
 /// All that is done between two ends, in order; and what is not, where something is left out.
 pub fn test_cases(task: &Task, end: &End, other: &Offer) -> (Vec<TestCase>, Option<&'static str>) {

@@ -55,7 +55,7 @@ fn obey(
     };
     let mut connection: Option<Connection> = None;
     loop {
-        doing("the other side to begin its next step", BETWEEN)?;
+        doing("the next step of the client", BETWEEN)?;
         let Message::Step(step) = control.receive(BETWEEN)? else {
             return Err(StepError::OutOfStep);
         };
@@ -88,12 +88,12 @@ fn measure(
     Ok(match step {
         Step::End | Step::Connect(_) | Step::Disconnect => return Err(StepError::OutOfStep),
         Step::Verify { kind, bytes, seeds } => {
-            doing("a message that is verified", allowance(bytes))?;
+            doing("the message to verify", allowance(bytes))?;
             let connected = first(queue_pairs_for(connection, kind, bytes, &[Ways::One])?)?;
             verified(end, connected, control, kind, bytes, seeds)?
         }
         Step::Stream(flow) => {
-            doing("messages of the other side", allowed(flow.time))?;
+            doing("messages of the client", allowed(flow.time))?;
             possible(flow)?;
             let connected = queue_pairs_for(connection, flow.kind, flow.bytes, &[Ways::One])?;
             streamed(end, connected, flow, control)?
@@ -110,7 +110,7 @@ fn measure(
             None
         }
         Step::Staged(flow) => {
-            doing("chunks of the other side", allowed(flow.time))?;
+            doing("chunks of the client", allowed(flow.time))?;
             possible(flow)?;
             let connected = first(queue_pairs_for(
                 connection,
@@ -132,7 +132,7 @@ fn measure(
             time,
         } => {
             let time = allowed(time);
-            doing("messages there and back", time)?;
+            doing("ping-pong messages", time)?;
             let connected = first(queue_pairs_for(
                 connection,
                 kind,
@@ -289,7 +289,7 @@ fn verified(
     end.arrive(0, bytes)?;
     if said != kind.has_immediate().then_some(SAID) {
         return Ok(Some(format!(
-            "the immediate data is {said:x?}, and {SAID:#x} was sent"
+            "the immediate data is {said:x?}, expected {SAID:#x}"
         )));
     }
     match kind {

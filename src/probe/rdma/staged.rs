@@ -198,7 +198,7 @@ pub fn receive(
         sent += connected.sent.look()?.len();
         match any {
             true => waiting = Waiting::new(end.timeout),
-            false => waiting.look("a chunk of the other end", control)?,
+            false => waiting.look("a chunk of the remote end", control)?,
         }
     }
     Ok(())

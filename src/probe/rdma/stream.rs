@@ -125,7 +125,7 @@ impl Receiving {
             }
             match any {
                 true => waiting = Waiting::new(end.timeout),
-                false => waiting.look("a message of the other end", control)?,
+                false => waiting.look("a message of the remote end", control)?,
             }
         }
         Ok(())

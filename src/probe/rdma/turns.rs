@@ -82,7 +82,7 @@ fn written(
     let arrives = |connected: &mut ConnectedQueuePair, control: &mut Control, turn| {
         let mut waiting = Waiting::new(end.timeout);
         while end.store.load(half + bytes - 1)? != mark(turn) {
-            waiting.look("a write of the other end", control)?;
+            waiting.look("a write of the remote end", control)?;
             if waiting.is_long() {
                 // A request that failed tells why.
                 connected.sent.look()?;

@@ -79,11 +79,11 @@ fn failure(group: &Group<'_>, shown: &Shown<'_>) -> String {
     if !finding.evidence.is_empty() {
         text.push('\n');
     }
-    for seen in group.findings.iter().flat_map(|one| &one.evidence) {
+    for evidence in group.findings.iter().flat_map(|one| &one.evidence) {
         text.push_str(&format!(
             "- {}: {}\n",
-            code(&seen.source),
-            code(&seen.value)
+            code(&evidence.source),
+            code(&evidence.value)
         ));
     }
     if let Some(needs) = &finding.needs {

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use group::Group;
 
 use super::Style;
-use super::text::wrap;
+use super::text::{counted, wrap};
 use crate::model::{Area, Finding, Host, Note, Outcome, Readiness, Remedy, Severity, Summary};
 
 /// The document `gdr.doctor/1`.
@@ -118,14 +118,6 @@ fn next_step(failures: &[Group<'_>], shown: &Shown<'_>) -> Option<String> {
             ids.join(" ")
         )
     })
-}
-
-/// `1 check`, `2 checks`.
-fn counted(count: usize, what: &str) -> String {
-    match count {
-        1 => format!("1 {what}"),
-        count => format!("{count} {what}s"),
-    }
 }
 
 /// Failures and warnings, worst first.

@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use super::group::{Group, groups};
-use super::{Report, Shown, counted, failures, missing, next_step, word};
+use super::{Report, Shown, failures, missing, next_step, word};
 use crate::model::{Finding, Host, Outcome, Readiness, ReadyState, Remedy};
 use crate::render::Style;
-use crate::render::text::{Tone, printable, wrap};
+use crate::render::text::{Tone, counted, printable, wrap};
 
 const INDENT: usize = 8;
 
 /// Maximum number of subjects and of commands listed for a group.
 const MAX_SUBJECTS: usize = 32;
-const MOST_COMMANDS: usize = 4;
+const MAX_COMMANDS: usize = 4;
 
 /// Writes the report for people.
 pub fn table(
@@ -88,16 +88,16 @@ fn title(report: &Report<'_>, style: Style) -> String {
 /// The states of the profiles, worst first, and the number of problems.
 fn verdict(report: &Report<'_>, failures: &[Group<'_>], style: Style) -> String {
     let count = |outcome| {
-        let of = |group: &&Group<'_>| group.findings[0].outcome == outcome;
-        failures.iter().filter(of).count()
+        let has_outcome = |group: &&Group<'_>| group.findings[0].outcome == outcome;
+        failures.iter().filter(has_outcome).count()
     };
     let (failures, warnings) = (count(Outcome::Fail), count(Outcome::Warn));
-    let mut found = Vec::new();
+    let mut problems = Vec::new();
     if failures > 0 {
-        found.push(counted(failures, "failure"));
+        problems.push(counted(failures, "failure"));
     }
     if warnings > 0 {
-        found.push(counted(warnings, "warning"));
+        problems.push(counted(warnings, "warning"));
     }
     let states = [
         (ReadyState::NotReady, "NOT READY"),
@@ -106,8 +106,10 @@ fn verdict(report: &Report<'_>, failures: &[Group<'_>], style: Style) -> String 
         (ReadyState::Ready, "READY"),
     ];
     let of_state = |(state, word): (ReadyState, &str)| {
-        let those = report.readiness.iter().filter(|one| one.state == state);
-        let names: Vec<&str> = those.map(|one: &Readiness| one.profile.as_str()).collect();
+        let profiles = report.readiness.iter().filter(|one| one.state == state);
+        let names: Vec<&str> = profiles
+            .map(|one: &Readiness| one.profile.as_str())
+            .collect();
         (!names.is_empty()).then(|| format!("{word} for {}", names.join(", ")))
     };
     let verdicts: Vec<String> = states.into_iter().filter_map(of_state).collect();
@@ -119,14 +121,14 @@ fn verdict(report: &Report<'_>, failures: &[Group<'_>], style: Style) -> String 
         None if failures > 0 => Tone::Bad,
         None => Tone::Fair,
     };
-    let text = match (verdicts.is_empty(), found.is_empty()) {
+    let text = match (verdicts.is_empty(), problems.is_empty()) {
         (true, true) => format!(
             "No failures in {}",
             counted(report.findings.len(), "finding")
         ),
-        (true, false) => format!("Of the selected checks: {}", found.join(", ")),
+        (true, false) => format!("Of the selected checks: {}", problems.join(", ")),
         (false, true) => verdicts.join("; "),
-        (false, false) => format!("{}: {}", verdicts.join("; "), found.join(", ")),
+        (false, false) => format!("{}: {}", verdicts.join("; "), problems.join(", ")),
     };
     format!(
         "{}\n",
@@ -222,7 +224,7 @@ fn block(group: &Group<'_>, why: &str, shown: &Shown<'_>, style: Style) -> Strin
     if !why.is_empty() {
         lines.add("why:", why);
     }
-    let proven = if shown.verbose {
+    let shown_count = if shown.verbose {
         group.findings.len()
     } else {
         1
@@ -230,7 +232,7 @@ fn block(group: &Group<'_>, why: &str, shown: &Shown<'_>, style: Style) -> Strin
     group
         .findings
         .iter()
-        .take(proven)
+        .take(shown_count)
         .for_each(|one| lines.add_evidence(one));
     if let Some(needs) = &first.needs {
         lines.add("needs:", &printable(needs));
@@ -249,26 +251,26 @@ fn add_fix(lines: &mut Lines, group: &Group<'_>, shown: &Shown<'_>) {
         lines.add_command(label, &format!("{} {id}", shown.fix));
         label = "by hand:";
     }
-    let of = |finding: &&'_ Finding| {
+    let command = |finding: &&'_ Finding| {
         finding
             .fix
             .as_ref()
             .and_then(|fix| fix.manual().command.clone())
     };
-    let mut commands: Vec<String> = group.findings.iter().filter_map(of).collect();
+    let mut commands: Vec<String> = group.findings.iter().filter_map(command).collect();
     commands.dedup();
-    let most = if shown.verbose {
+    let max = if shown.verbose {
         usize::MAX
     } else {
-        MOST_COMMANDS
+        MAX_COMMANDS
     };
-    for command in commands.iter().take(most) {
+    for command in commands.iter().take(max) {
         lines.add_command(label, command);
     }
-    if commands.len() > most {
+    if commands.len() > max {
         lines.add(
             " ",
-            &format!("{} more commands: -v lists them", commands.len() - most),
+            &format!("{} more commands: -v lists them", commands.len() - max),
         );
     }
     if let Some(advice) = &remedy.manual().advice {

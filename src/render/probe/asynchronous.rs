@@ -2,7 +2,7 @@
 
 use super::grid::grid;
 use super::lines::line_of;
-use super::{figure, size};
+use super::{figure_or_dash, size};
 use crate::model::ProbeResult;
 use crate::render::Style;
 
@@ -41,12 +41,9 @@ const ROWS: [(&str, &str); 7] = [
 /// The results of one GPU.
 pub fn figures(results: &[&ProbeResult], style: Style) -> String {
     let find = |name: &str| {
-        let found = results.iter().copied();
-        found
-            .filter(|result| result.median.is_some())
-            .find(|result| result.name == name)
+        let mut results = results.iter().copied();
+        results.find(|result| result.median.is_some() && result.name == name)
     };
-    let cell = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), figure);
     let rows: Vec<Vec<String>> = ROWS
         .iter()
         .filter_map(|(name, words)| Some((find(name)?, words)))
@@ -59,7 +56,7 @@ pub fn figures(results: &[&ProbeResult], style: Style) -> String {
             };
             let figures = [result.median, result.p5, result.p95, result.p99, result.max];
             let mut row = vec![what, result.backend.clone()];
-            row.extend(figures.map(cell));
+            row.extend(figures.map(figure_or_dash));
             row
         })
         .collect();

@@ -57,13 +57,13 @@ pub fn panels(report: &ProbeReport) -> Vec<Panel> {
 
 /// The bandwidth line of the results with this name.
 fn bandwidth(report: &ProbeReport, subject: &str, name: &str, look: Look, label: &str) -> Line {
-    let of = |result: &&ProbeResult| {
+    let is_point = |result: &&ProbeResult| {
         result.subject == subject && result.name == name && result.unit == GIGABYTES_PER_SECOND
     };
     let mut points: Vec<(f64, f64)> = report
         .results
         .iter()
-        .filter(of)
+        .filter(is_point)
         .filter_map(|result| {
             Some((
                 result.bytes? as f64,

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use super::grid::grid;
 use super::lines::line_of;
-use super::{figure, size};
+use super::{figure, figure_or_dash, size};
 use crate::model::ProbeResult;
 use crate::render::Style;
 
-const SORTS: [&str; 4] = ["pageable", "pinned", "registered", "write-combined"];
+const KINDS: [&str; 4] = ["pageable", "pinned", "registered", "write-combined"];
 const DIRECTIONS: [(&str, &str); 2] = [("h2d", "to the GPU"), ("d2h", "from the GPU")];
 
 /// The results of one GPU, with the CPUs of one node.
@@ -26,32 +26,31 @@ fn find<'r>(
     name: &str,
     bytes: Option<u64>,
 ) -> Option<&'r ProbeResult> {
-    let found = results.iter().copied();
-    let mut found =
-        found.filter(|result| result.name == name && (bytes.is_none() || result.bytes == bytes));
-    found.find(|result| result.median.is_some())
+    let mut results = results.iter().copied();
+    results.find(|result| {
+        result.name == name && (bytes.is_none() || result.bytes == bytes) && result.median.is_some()
+    })
 }
 
 fn median(results: &[&ProbeResult], name: &str, bytes: Option<u64>) -> String {
-    let found = find(results, name, bytes).and_then(|result| result.median);
-    found.map_or_else(|| "-".to_owned(), figure)
+    figure_or_dash(find(results, name, bytes).and_then(|result| result.median))
 }
 
 /// The sizes of results whose names have this prefix and suffix.
 fn sizes(results: &[&ProbeResult], begin: &str, end: &str) -> BTreeSet<u64> {
-    let of = results
+    let named = results
         .iter()
         .filter(|result| result.name.starts_with(begin) && result.name.ends_with(end));
-    of.filter_map(|result| result.bytes).collect()
+    named.filter_map(|result| result.bytes).collect()
 }
 
 fn sweep(results: &[&ProbeResult], direction: &str, title: &str, style: Style) -> String {
-    let there: Vec<&str> = SORTS
+    let kinds: Vec<&str> = KINDS
         .into_iter()
         .filter(|kind| find(results, &format!("host.{kind}.{direction}.latency"), None).is_some())
         .collect();
     let name = |kind: &str, figure: &str| format!("host.{kind}.{direction}.{figure}");
-    let bytes: BTreeSet<u64> = there
+    let bytes: BTreeSet<u64> = kinds
         .iter()
         .flat_map(|kind| sizes(results, &name(kind, "latency"), ""))
         .collect();
@@ -59,7 +58,7 @@ fn sweep(results: &[&ProbeResult], direction: &str, title: &str, style: Style) -
         return String::new();
     }
     let table = |figure: &str, unit: &str, extra: &[(&str, String)]| {
-        let kinds = there.iter().map(|kind| (*kind, name(kind, figure)));
+        let kinds = kinds.iter().map(|kind| (*kind, name(kind, figure)));
         let columns: Vec<(&str, String)> = kinds.chain(extra.iter().cloned()).collect();
         let head = columns.iter().map(|(head, _)| (*head).to_owned());
         let head: Vec<String> = std::iter::once("size".to_owned()).chain(head).collect();
@@ -80,7 +79,7 @@ fn both(results: &[&ProbeResult], style: Style) -> String {
     let rows: Vec<Vec<String>> = sizes(results, "host.", ".both.bandwidth")
         .into_iter()
         .map(|bytes| {
-            let kinds = SORTS[1..].iter();
+            let kinds = KINDS[1..].iter();
             let figures = kinds
                 .map(|kind| median(results, &format!("host.{kind}.both.bandwidth"), Some(bytes)));
             std::iter::once(size(bytes)).chain(figures).collect()
@@ -124,11 +123,11 @@ fn kernels(results: &[&ProbeResult], style: Style) -> String {
 
 /// The pipeline of MPI libraries.
 fn staged(results: &[&ProbeResult], style: Style) -> String {
-    let of =
+    let is_staged =
         |result: &&&ProbeResult| result.name.starts_with("host.staged.") && result.chunk.is_some();
     let chunks: BTreeSet<u64> = results
         .iter()
-        .filter(of)
+        .filter(is_staged)
         .filter_map(|result| result.chunk)
         .collect();
     if chunks.is_empty() {
@@ -139,9 +138,7 @@ fn staged(results: &[&ProbeResult], style: Style) -> String {
         let found = results
             .iter()
             .find(|result| result.name == name && result.chunk == Some(chunk));
-        found
-            .and_then(|result| result.median)
-            .map_or_else(|| "-".to_owned(), figure)
+        figure_or_dash(found.and_then(|result| result.median))
     };
     let rows: Vec<Vec<String>> = chunks
         .into_iter()
@@ -162,7 +159,7 @@ fn staged(results: &[&ProbeResult], style: Style) -> String {
     .map(str::to_owned);
     let message = results
         .iter()
-        .find(of)
+        .find(is_staged)
         .and_then(|result| result.bytes)
         .map_or_else(String::new, size);
     let mut text = grid(

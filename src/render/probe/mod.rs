@@ -91,6 +91,11 @@ fn figure(value: f64) -> String {
     }
 }
 
+/// A figure, or a dash if there is none.
+fn figure_or_dash(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), figure)
+}
+
 #[cfg(test)]
 mod words {
     use super::*;

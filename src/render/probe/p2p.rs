@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::grid::grid;
 use super::lines::line_of;
-use super::{figure, size};
+use super::{figure, figure_or_dash, size};
 use crate::model::{ProbeReport, ProbeResult, ProbedGpu, ProbedPair};
 use crate::render::Style;
 
@@ -86,9 +86,9 @@ fn largest<'r>(report: &'r ProbeReport, name: &str) -> BTreeMap<&'r str, &'r Pro
         .iter()
         .filter(|result| result.name == name && result.median.is_some());
     for result in measured {
-        let there = largest.entry(&result.subject).or_insert(result);
-        if result.bytes >= there.bytes {
-            *there = result;
+        let entry = largest.entry(&result.subject).or_insert(result);
+        if result.bytes >= entry.bytes {
+            *entry = result;
         }
     }
     largest
@@ -118,16 +118,16 @@ fn access(pairs: &Pairs<'_>, names: &[&str], style: Style) -> String {
         let Some(pair) = pair(pairs, from, to) else {
             return "-".to_owned();
         };
-        let joined = match pair.nvlinks {
+        let connection = match pair.nvlinks {
             Some(links) if links > 0 => format!("NV{links}"),
             _ => pair.class.clone().unwrap_or_else(|| "?".to_owned()),
         };
-        let granted = match pair.can_access {
+        let allowed = match pair.can_access {
             Some(true) => "yes",
             Some(false) => "no",
             None => "?",
         };
-        format!("{joined} {granted}")
+        format!("{connection} {allowed}")
     };
     table(
         names,
@@ -144,11 +144,11 @@ fn matrix(
     (name, title, share): (&str, &str, bool),
     style: Style,
 ) -> String {
-    let there = report
+    let first = report
         .results
         .iter()
         .find(|result| result.name == name && result.median.is_some());
-    let Some(there) = there else {
+    let Some(first) = first else {
         return String::new();
     };
     let largest_of = largest(report, name);
@@ -161,9 +161,7 @@ fn matrix(
     let cell = |from: &str, to: &str| {
         if from == to {
             let found = local(from).filter(|_| name == "p2p.copy.write.bandwidth");
-            return found
-                .and_then(|result| result.median)
-                .map_or_else(|| "-".to_owned(), figure);
+            return figure_or_dash(found.and_then(|result| result.median));
         }
         let found = largest_of.get(format!("{from} -> {to}").as_str());
         let found = found.and_then(|result| result.median);
@@ -176,8 +174,7 @@ fn matrix(
                 figure(rate),
                 100.0 * rate * 1e9 / link as f64
             ),
-            (Some(value), None) => figure(value),
-            (None, _) => "-".to_owned(),
+            (rate, _) => figure_or_dash(rate),
         }
     };
     let sizes: Vec<u64> = report
@@ -187,7 +184,7 @@ fn matrix(
         .filter_map(|result| result.bytes)
         .collect();
     let title = match sizes.iter().max() {
-        Some(bytes) if there.unit == "GB/s" => format!("{title}, {}", size(*bytes)),
+        Some(bytes) if first.unit == "GB/s" => format!("{title}, {}", size(*bytes)),
         _ => title.to_owned(),
     };
     table(names, &title, cell, style)

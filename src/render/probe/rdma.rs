@@ -62,8 +62,8 @@ fn chapter(report: &ProbeReport, subject: &str, results: &[&ProbeResult], style:
     let mut add = |line: &str| text.push_str(&line_of(line, style));
     let (local, remote) = subject.split_once(" -> ").unwrap_or((subject, subject));
     let ends = |remote: bool, subject: &str| {
-        let of = move |end: &&ProbedEnd| end.remote == remote && end.subject == subject;
-        report.ends.iter().find(of)
+        let is_end = move |end: &&ProbedEnd| end.remote == remote && end.subject == subject;
+        report.ends.iter().find(is_end)
     };
     if let Some(local) = ends(false, local) {
         add(&place(
@@ -141,12 +141,12 @@ fn reach(end: &ProbedEnd) -> Vec<String> {
 }
 
 fn sizes(results: &[&ProbeResult], columns: &[(&str, &str)]) -> BTreeSet<u64> {
-    let of = |result: &&&ProbeResult| {
+    let in_columns = |result: &&&ProbeResult| {
         columns.iter().any(|(name, _)| result.name == *name) && result.median.is_some()
     };
     results
         .iter()
-        .filter(of)
+        .filter(in_columns)
         .filter_map(|result| result.bytes)
         .collect()
 }
@@ -158,15 +158,16 @@ fn at<'r>(results: &[&'r ProbeResult], name: &str, bytes: u64) -> Option<&'r Pro
     found.copied()
 }
 
-fn there<'c>(
+fn measured<'c>(
     results: &[&ProbeResult],
     columns: &'c [(&'c str, &'c str)],
 ) -> Vec<&'c (&'c str, &'c str)> {
-    let measured = |column: &&(&str, &str)| results.iter().any(|result| result.name == column.0);
-    columns.iter().filter(measured).collect()
+    let has_results = |column: &&(&str, &str)| results.iter().any(|result| result.name == column.0);
+    columns.iter().filter(has_results).collect()
 }
 
-fn figure_or_dash(value: Option<f64>) -> String {
+/// A figure of any size, or a dash.
+fn small_figure(value: Option<f64>) -> String {
     let format = |value: f64| match value {
         // For small messages.
         value if value > 0.0 && value < 0.01 => format!("{value:.5}"),
@@ -176,7 +177,7 @@ fn figure_or_dash(value: Option<f64>) -> String {
 }
 
 fn latencies(results: &[&ProbeResult], style: Style) -> String {
-    let columns = there(results, &LATENCIES);
+    let columns = measured(results, &LATENCIES);
     if columns.is_empty() {
         return String::new();
     }
@@ -195,9 +196,9 @@ fn latencies(results: &[&ProbeResult], style: Style) -> String {
             for (name, _) in &columns {
                 let found = at(results, name, bytes);
                 row.extend([
-                    figure_or_dash(found.and_then(|result| result.median)),
-                    figure_or_dash(found.and_then(|result| result.p99)),
-                    figure_or_dash(found.and_then(|result| result.p999)),
+                    small_figure(found.and_then(|result| result.median)),
+                    small_figure(found.and_then(|result| result.p99)),
+                    small_figure(found.and_then(|result| result.p999)),
                 ]);
             }
             row
@@ -207,7 +208,7 @@ fn latencies(results: &[&ProbeResult], style: Style) -> String {
 }
 
 fn bandwidths(results: &[&ProbeResult], style: Style) -> String {
-    let columns = there(results, &BANDWIDTHS);
+    let columns = measured(results, &BANDWIDTHS);
     if columns.is_empty() {
         return String::new();
     }
@@ -217,7 +218,7 @@ fn bandwidths(results: &[&ProbeResult], style: Style) -> String {
         .into_iter()
         .map(|bytes| {
             let cells = columns.iter().map(|(name, _)| {
-                figure_or_dash(at(results, name, bytes).and_then(|result| result.median))
+                small_figure(at(results, name, bytes).and_then(|result| result.median))
             });
             std::iter::once(size(bytes)).chain(cells).collect()
         })
@@ -229,7 +230,7 @@ fn bandwidths(results: &[&ProbeResult], style: Style) -> String {
     if let Some((rate, bytes)) = rate.and_then(|rate| Some((rate.median?, rate.bytes?))) {
         let line = format!(
             "{} million writes of {bytes} bytes per second",
-            figure_or_dash(Some(rate))
+            small_figure(Some(rate))
         );
         text.push_str(&line_of(&line, style));
     }
@@ -239,13 +240,13 @@ fn bandwidths(results: &[&ProbeResult], style: Style) -> String {
 /// Writes of the largest message, GPUs against NICs.
 fn matrix(report: &ProbeReport, style: Style) -> String {
     let names = ["rdma.write.bandwidth", "rdma.staged.bandwidth"];
-    let of = |result: &&ProbeResult| {
+    let is_cell = |result: &&ProbeResult| {
         names.contains(&result.name.as_str()) && !result.subject.contains(" -> ")
     };
     let cells: Vec<(&str, &str, &ProbeResult)> = report
         .results
         .iter()
-        .filter(of)
+        .filter(is_cell)
         .filter_map(|result| {
             let (gpu, nic) = result.subject.split_once(' ')?;
             Some((gpu, nic, result))
@@ -262,7 +263,7 @@ fn matrix(report: &ProbeReport, style: Style) -> String {
         .collect();
     let row = |gpu: &&str| {
         let cell = |nic: &&str| {
-            let found = cells.iter().filter(|(of, at, _)| (of, at) == (gpu, nic));
+            let found = cells.iter().filter(|(a, b, _)| (a, b) == (gpu, nic));
             let best = found
                 .map(|(.., result)| *result)
                 .max_by_key(|result| result.bytes);
@@ -278,7 +279,7 @@ fn matrix(report: &ProbeReport, style: Style) -> String {
             let class = class.map_or_else(String::new, |class| format!(" {class}"));
             match result.verdict {
                 ProbeVerdict::Wrong => format!("WRONG{class}"),
-                _ => format!("{}{class}", figure_or_dash(result.median)),
+                _ => format!("{}{class}", small_figure(result.median)),
             }
         };
         std::iter::once(printable(gpu))

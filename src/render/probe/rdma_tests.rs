@@ -114,7 +114,7 @@ GPU0 mlx5_1:1
         mlx5_0:1  mlx5_1:1
   GPU0  48.3 PIX  9.66 SYS
 
-all well: 5 ok, 1 slow, 0 wrong, 0 impossible; up to 48.3 GB/s written by the NIC
+passed: 5 ok, 1 slow, 0 wrong, 0 impossible; up to 48.3 GB/s written by the NIC
 ";
     assert_eq!(table(&two_nics(), PLAIN), wanted);
 }

@@ -1,8 +1,6 @@
 //! A handwritten report for the tests of all formats.
 
-use crate::model::{
-    BackendChoice, BackendOutcome, Host, ProbeReport, ProbeResult, ProbeVerdict, ProbedGpu,
-};
+use crate::model::{BackendChoice, BackendOutcome, Host, ProbeReport, ProbeResult, ProbedGpu};
 
 pub const SUBJECT: &str = "GPU0 (0000:3b:00.0)";
 
@@ -13,22 +11,8 @@ pub fn bare(name: &str, bytes: Option<u64>) -> ProbeResult {
         subject: SUBJECT.to_owned(),
         backend: "rm".to_owned(),
         bytes,
-        chunk: None,
-        verified: 0,
-        unit: String::new(),
-        median: None,
-        p5: None,
-        p95: None,
-        p99: None,
-        p999: None,
-        max: None,
-        histogram: Vec::new(),
-        samples: 0,
-        expected: None,
-        verdict: ProbeVerdict::Ok,
-        reason: None,
-        required: false,
         numa: Some(0),
+        ..ProbeResult::default()
     }
 }
 

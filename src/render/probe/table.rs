@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::chart::DIRECTIONS;
 use super::grid::grid;
 use super::lines::{failures, line_of, verified};
-use super::{INDENT, asynchronous, figure, host, opening, p2p, rdma, size};
+use super::{INDENT, asynchronous, figure_or_dash, host, opening, p2p, rdma, size};
 use crate::model::{
     BackendOutcome, GIGABYTES_PER_SECOND, ProbeReport, ProbeResult, ProbeVerdict, ProbedGpu,
 };
@@ -43,11 +43,11 @@ pub fn table(report: &ProbeReport, style: Style) -> String {
                 .map_or(&[][..], Vec::as_slice);
             let pairs = reached.get(gpu.subject.as_str()).into_iter().flatten();
             // Verified accesses of a GPU.
-            let there = pairs
+            let accesses = pairs
                 .filter_map(|pair| results.get(pair))
                 .flatten()
                 .copied();
-            page.push_str(&chapter(report, gpu, own, there, style));
+            page.push_str(&chapter(report, gpu, own, accesses, style));
         }
     }
     page.push_str(&match report.probe.as_str() {
@@ -76,20 +76,20 @@ fn chapter<'r>(
     for line in how(gpu) {
         text.push_str(&line_of(&line, style));
     }
-    let here: Vec<&ProbeResult> = results.iter().copied().chain(reached).collect();
-    text.push_str(&line_of(&verified(&here), style));
+    let all: Vec<&ProbeResult> = results.iter().copied().chain(reached).collect();
+    text.push_str(&line_of(&verified(&all), style));
     text.push_str(&failures(results, INDENT, style, false));
     let nodes: BTreeSet<Option<u32>> = results.iter().map(|result| result.numa).collect();
     for node in nodes {
-        let here: Vec<&ProbeResult> = results
+        let of_node: Vec<&ProbeResult> = results
             .iter()
             .copied()
             .filter(|result| result.numa == node)
             .collect();
         text.push_str(&match report.probe.as_str() {
-            "host" => host::figures(&here, node, style),
-            "async" => asynchronous::figures(&here, style),
-            _ => sweep(&here, node, style),
+            "host" => host::figures(&of_node, node, style),
+            "async" => asynchronous::figures(&of_node, style),
+            _ => sweep(&of_node, node, style),
         });
     }
     text.push_str(&costs(results, style));
@@ -169,7 +169,7 @@ fn sweep(results: &[&ProbeResult], node: Option<u32>, style: Style) -> String {
                 .map(|us| *bytes as f64 / us / 1e3);
             let cuda = |kind: &str| median(&format!("cuda.{kind}.{direction}.latency"), *bytes);
             let figures = [mapped, rate, cuda("pinned"), cuda("pageable")];
-            let figures = figures.map(|value| value.map_or_else(|| "-".to_owned(), figure));
+            let figures = figures.map(figure_or_dash);
             let row = std::iter::once(size(*bytes)).chain(figures);
             row.take(columns.len()).collect()
         };
@@ -225,7 +225,7 @@ fn costs(results: &[&ProbeResult], style: Style) -> String {
             _ => what,
         };
         let figures = [row.median, row.p5, row.p95, row.max];
-        let figures = figures.map(|value| value.map_or_else(|| "-".to_owned(), figure));
+        let figures = figures.map(figure_or_dash);
         std::iter::once(what).chain(figures).collect()
     };
     let rows: Vec<Vec<String>> = rows.iter().map(row).collect();
@@ -244,15 +244,15 @@ fn verdict(report: &ProbeReport, style: Style) -> String {
         result.verdict == ProbeVerdict::Wrong
             || (result.verdict == ProbeVerdict::Impossible && result.required)
     });
-    let told = |result: &ProbeResult| result.verdict == ProbeVerdict::NotMeasured;
-    if !report.results.is_empty() && report.results.iter().all(told) {
+    let is_unmeasured = |result: &ProbeResult| result.verdict == ProbeVerdict::NotMeasured;
+    if !report.results.is_empty() && report.results.iter().all(is_unmeasured) {
         // A note gives the reason.
         return String::new();
     }
     let (tone, word) = match (failed, report.complete) {
         (true, _) => (Tone::Bad, "failed"),
         (false, false) => (Tone::Fair, "incomplete"),
-        (false, true) => (Tone::Good, "all well"),
+        (false, true) => (Tone::Good, "passed"),
     };
     let sums = ["ok", "slow", "wrong", "impossible"].map(|word| format!("{} {word}", count(word)));
     let best: Vec<String> = bests(&report.probe)

@@ -1,6 +1,6 @@
 //! All formats of one handwritten report, compared with handwritten output.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
@@ -44,7 +44,7 @@ GPU0 (0000:3b:00.0): NVIDIA H200
   pin 64 KiB                   141   127   212   565
   round trip with a kernel    1.93  1.74  2.90  7.72
 
-all well: 16 ok, 0 slow, 0 wrong, 0 impossible
+passed: 16 ok, 0 slow, 0 wrong, 0 impossible
 ";
     assert_eq!(table(&report(), PLAIN), wanted);
 }
@@ -149,7 +149,7 @@ fn draws_narrow_and_empty_reports() {
     };
     assert!(curve(&empty, PLAIN).contains("Nothing was measured"));
     assert!(svg(&empty).contains("Nothing was measured"));
-    assert!(table(&empty, PLAIN).ends_with("all well: 0 ok, 0 slow, 0 wrong, 0 impossible\n"));
+    assert!(table(&empty, PLAIN).ends_with("passed: 0 ok, 0 slow, 0 wrong, 0 impossible\n"));
 }
 
 #[test]
@@ -213,27 +213,20 @@ fn two_gpus() -> ProbeReport {
     let copy = report();
     let gpu = |subject: &str| ProbedGpu {
         subject: subject.to_owned(),
-        backend: None,
-        mapping: None,
-        write_kernel: None,
-        read_kernel: None,
-        link: None,
-        numa: None,
-        backends: Vec::new(),
-        ..copy.gpus[0].clone()
+        bdf: copy.gpus[0].bdf,
+        name: copy.gpus[0].name.clone(),
+        ..ProbedGpu::default()
     };
     let (first, second) = ("GPU0 (0000:03:00.0)", "GPU1 (0000:05:00.0)");
-    let pair = |subject: &str, from: &str, to: &str, granted| ProbedPair {
+    let pair = |subject: &str, from: &str, to: &str, allowed| ProbedPair {
         subject: subject.to_owned(),
         from: from.to_owned(),
         to: to.to_owned(),
-        can_access: Some(granted),
-        performance_rank: None,
-        atomics: None,
-        nvml: BTreeMap::new(),
+        can_access: Some(allowed),
         nvlinks: Some(18),
         class: Some("SYS".to_owned()),
         link: Some(478_125_000_000),
+        ..ProbedPair::default()
     };
     let figure = |subject: &str, name: &str, bytes, unit: &str, median| ProbeResult {
         subject: subject.to_owned(),

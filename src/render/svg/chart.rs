@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use super::draw::start;
 use super::escape::escape;
-use super::text::{FONTS, Type};
+use super::text::Type;
 
 const MARGIN: f64 = 28.0;
 /// Size of the plot area.
@@ -22,7 +23,7 @@ const GREY: &str = "#656d76";
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
     pub title: String,
-    /// The lines, most important last.
+    /// The lines, max_lines important last.
     pub lines: Vec<ChartLine>,
     /// A marked position on the x axis, with its label.
     pub mark: Option<(f64, String)>,
@@ -69,28 +70,17 @@ pub fn chart(
     x_ticks: &[(f64, String)],
     y_ticks: &[(f64, String)],
 ) -> String {
-    let most = charts
+    let max_lines = charts
         .iter()
         .map(|chart| chart.lines.len())
         .max()
         .unwrap_or(0) as f64;
-    let row = ABOVE + PLANE.1 + TICKS + LEGEND * most + 24.0;
+    let row = ABOVE + PLANE.1 + TICKS + LEGEND * max_lines + 24.0;
     let column = LEFT + PLANE.0 + MARGIN;
     let head = 62.0 + 20.0 * remarks.len() as f64;
     let width = 2.0 * column + MARGIN;
     let height = head + row * charts.len().div_ceil(2).max(1) as f64;
-    let mut out = String::new();
-    // Writing to a String cannot fail.
-    let _ = writeln!(
-        out,
-        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" font-family="{}" role="img">"#,
-        escape(FONTS)
-    );
-    let _ = writeln!(out, "<title>{}</title>", escape(headline));
-    let _ = writeln!(
-        out,
-        r##"<rect width="{width}" height="{height}" fill="#f6f8fa"/>"##
-    );
+    let mut out = start(width, height, headline);
     let room = (width - 2.0 * MARGIN) as i32;
     let (title, plain) = (Type::bold(20), Type::plain(13));
     text(

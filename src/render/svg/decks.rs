@@ -10,7 +10,7 @@ pub const INSET: i32 = 18;
 
 /// A host bridge, or a part of one.
 #[derive(Clone, Copy)]
-pub struct Piece<'a> {
+pub struct RootPart<'a> {
     pub root: &'a Root,
     pub branches: &'a [Branch],
     /// An earlier part of it is further up.
@@ -26,13 +26,13 @@ pub struct Deck<'a> {
 /// The parts of one group in one deck.
 pub struct Lot<'a> {
     pub group: usize,
-    pub pieces: Vec<Piece<'a>>,
+    pub parts: Vec<RootPart<'a>>,
 }
 
 impl Lot<'_> {
     /// Width of the parts.
     pub fn inner(&self) -> i32 {
-        sum(&self.pieces)
+        sum(&self.parts)
     }
 
     /// Width of the box.
@@ -58,10 +58,10 @@ pub fn decks<'a>(measure: &Measure<'_>, groups: &'a [Group], titles: &[i32]) -> 
     let mut decks: Vec<Deck<'a>> = Vec::new();
     let mut open = false;
     for (group, content) in groups.iter().enumerate() {
-        let lines = balanced(&pieces(measure, content));
+        let lines = balanced(&parts(measure, content));
         let single = lines.len() == 1;
-        for pieces in lines {
-            let lot = Lot { group, pieces };
+        for parts in lines {
+            let lot = Lot { group, parts };
             match decks.last_mut() {
                 Some(deck)
                     if open
@@ -79,39 +79,39 @@ pub fn decks<'a>(measure: &Measure<'_>, groups: &'a [Group], titles: &[i32]) -> 
 }
 
 /// The host bridges of a group; those wider than the page are split.
-fn pieces<'a>(measure: &Measure<'_>, group: &'a Group) -> Vec<Piece<'a>> {
-    let mut pieces = Vec::new();
+fn parts<'a>(measure: &Measure<'_>, group: &'a Group) -> Vec<RootPart<'a>> {
+    let mut parts = Vec::new();
     for root in &group.roots {
-        let piece = |branches: &'a [Branch], continued| Piece {
+        let root_part = |branches: &'a [Branch], continued| RootPart {
             root,
             branches,
             continued,
             w: measure.root_width(root, branches),
         };
-        let whole = piece(&root.below, false);
+        let whole = root_part(&root.below, false);
         if whole.w <= PAGE {
-            pieces.push(whole);
+            parts.push(whole);
             continue;
         }
-        let parts = usize::try_from(whole.w / PAGE + 1).unwrap_or(1);
-        let each = root.below.len().div_ceil(parts).max(1);
-        pieces.extend(
+        let count = usize::try_from(whole.w / PAGE + 1).unwrap_or(1);
+        let each = root.below.len().div_ceil(count).max(1);
+        parts.extend(
             root.below
                 .chunks(each)
                 .enumerate()
-                .map(|(at, part)| piece(part, at > 0)),
+                .map(|(at, part)| root_part(part, at > 0)),
         );
     }
-    pieces
+    parts
 }
 
 /// The fewest lines possible, as even as possible.
-fn balanced<'a>(pieces: &[Piece<'a>]) -> Vec<Vec<Piece<'a>>> {
-    let lines = wrap(pieces, PAGE);
-    let widest = pieces.iter().map(|piece| piece.w).max().unwrap_or(PAGE);
+fn balanced<'a>(parts: &[RootPart<'a>]) -> Vec<Vec<RootPart<'a>>> {
+    let lines = wrap(parts, PAGE);
+    let widest = parts.iter().map(|part| part.w).max().unwrap_or(PAGE);
     let mut room = widest.min(PAGE);
     while room < PAGE {
-        let tried = wrap(pieces, room);
+        let tried = wrap(parts, room);
         if tried.len() <= lines.len() {
             return tried;
         }
@@ -120,18 +120,18 @@ fn balanced<'a>(pieces: &[Piece<'a>]) -> Vec<Vec<Piece<'a>>> {
     lines
 }
 
-fn wrap<'a>(pieces: &[Piece<'a>], room: i32) -> Vec<Vec<Piece<'a>>> {
-    let mut lines: Vec<Vec<Piece<'a>>> = Vec::new();
-    for piece in pieces {
+fn wrap<'a>(parts: &[RootPart<'a>], room: i32) -> Vec<Vec<RootPart<'a>>> {
+    let mut lines: Vec<Vec<RootPart<'a>>> = Vec::new();
+    for part in parts {
         match lines.last_mut() {
-            Some(line) if sum(line) + GAP + piece.w <= room => line.push(*piece),
-            _ => lines.push(vec![*piece]),
+            Some(line) if sum(line) + GAP + part.w <= room => line.push(*part),
+            _ => lines.push(vec![*part]),
         }
     }
     lines
 }
 
-fn sum(pieces: &[Piece<'_>]) -> i32 {
-    let gaps = GAP * (i32::try_from(pieces.len()).unwrap_or(1) - 1);
-    pieces.iter().map(|piece| piece.w).sum::<i32>() + gaps
+fn sum(parts: &[RootPart<'_>]) -> i32 {
+    let gaps = GAP * (i32::try_from(parts.len()).unwrap_or(1) - 1);
+    parts.iter().map(|part| part.w).sum::<i32>() + gaps
 }

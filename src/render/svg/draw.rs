@@ -1,6 +1,6 @@
 //! Shapes to SVG, without scripts, style sheets or external resources, so that simple viewers can open it.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 use super::escape::escape;
 use super::scene::{Anchor, Frame, Ink, Label, Look, Pill, Rect, Scene, Wire};
@@ -8,8 +8,8 @@ use super::text::FONTS;
 
 const PAPER: &str = "#f6f8fa";
 
-pub fn document(scene: &Scene, title: &str) -> String {
-    let Scene { width, height, .. } = scene;
+/// The start of a document: size, title and background.
+pub(super) fn start(width: impl Display, height: impl Display, title: &str) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
     let _ = writeln!(
@@ -22,6 +22,11 @@ pub fn document(scene: &Scene, title: &str) -> String {
         out,
         r#"<rect width="{width}" height="{height}" fill="{PAPER}"/>"#
     );
+    out
+}
+
+pub fn document(scene: &Scene, title: &str) -> String {
+    let mut out = start(scene.width, scene.height, title);
     scene.frames.iter().for_each(|shape| frame(&mut out, shape));
     scene.wires.iter().for_each(|shape| wire(&mut out, shape));
     for (x, y, ink) in &scene.dots {

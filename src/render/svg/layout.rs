@@ -64,8 +64,8 @@ impl<'a> Layout<'a> {
             let branches = deck
                 .lots
                 .iter()
-                .flat_map(|lot| &lot.pieces)
-                .flat_map(|piece| piece.branches);
+                .flat_map(|lot| &lot.parts)
+                .flat_map(|part| part.branches);
             branches.for_each(|branch| {
                 rows_of(branch, &mut |row| {
                     deck_of.insert(row, at);
@@ -116,40 +116,40 @@ impl<'a> Layout<'a> {
 
     /// Places a deck and returns the lower edge of its cards.
     fn deck(&mut self, deck: &Deck<'_>, titles: &[i32], left: i32, y: i32, width: i32) -> i32 {
-        let pieces = || deck.lots.iter().flat_map(|lot| &lot.pieces);
+        let parts = || deck.lots.iter().flat_map(|lot| &lot.parts);
         let drop =
-            |piece: &super::decks::Piece<'_>| self.measure.root_drop(piece.root, piece.branches);
-        let cards_y = y + pieces().map(drop).max().unwrap_or(0);
+            |part: &super::decks::RootPart<'_>| self.measure.root_drop(part.root, part.branches);
+        let cards_y = y + parts().map(drop).max().unwrap_or(0);
         let mut bottom = cards_y;
         for (lot, (x, w)) in deck.lots.iter().zip(spread(deck, titles, left, width)) {
             let mut x = x + (w - lot.inner()) / 2;
-            for piece in &lot.pieces {
+            for part in &lot.parts {
                 let place = Rect {
                     x,
                     y,
-                    w: piece.w,
+                    w: part.w,
                     h: 0,
                 };
-                match &piece.root.title {
-                    None => bottom = bottom.max(self.row(piece.branches, place, None, cards_y)),
+                match &part.root.title {
+                    None => bottom = bottom.max(self.row(part.branches, place, None, cards_y)),
                     Some(bus) => {
-                        let name = root_title(bus, piece.continued);
-                        let detail = if piece.continued {
+                        let name = root_title(bus, part.continued);
+                        let detail = if part.continued {
                             String::new()
                         } else {
-                            others(piece.root.others)
+                            others(part.root.others)
                         };
                         let end = self.bridge(
                             Look::Root,
                             (&name, &detail),
-                            piece.branches,
+                            part.branches,
                             place,
                             cards_y,
                         );
                         bottom = bottom.max(end);
                     }
                 }
-                x += piece.w + GAP;
+                x += part.w + GAP;
             }
         }
         bottom

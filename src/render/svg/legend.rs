@@ -1,6 +1,7 @@
 //! The header and the legend, which only lists what the drawing contains.
 
 use crate::model::{Fact, Facts, Kind, PciClass, Verdict};
+use crate::render::text::counted;
 use crate::topo::Topology;
 
 use super::acs::Acs;
@@ -27,8 +28,7 @@ pub fn head(scene: &mut Scene, facts: &Facts, topology: &Topology<'_>, left: i32
         .unwrap_or("GPUDirect topology");
     let count = |kind, one: &str| match topology.rows_of(kind).count() {
         0 => None,
-        1 => Some(format!("1 {one}")),
-        many => Some(format!("{many} {one}s")),
+        count => Some(counted(count, one)),
     };
     let counts = [
         (Kind::Gpu, "GPU"),

@@ -111,7 +111,7 @@ fn texts_stay_in_their_boxes() {
 /// The straight segments of a wire as rectangles with its thickness.
 fn segments(wire: &scene::Wire) -> Vec<Rect> {
     let half = wire.thickness / 2;
-    let piece = |pair: &[(i32, i32)]| {
+    let segment = |pair: &[(i32, i32)]| {
         let (a, b) = (pair[0], pair[1]);
         assert!(a.0 == b.0 || a.1 == b.1, "a slanted segment: {wire:?}");
         let across = if a.0 == b.0 { (half, 0) } else { (0, half) };
@@ -122,7 +122,7 @@ fn segments(wire: &scene::Wire) -> Vec<Rect> {
             h: (a.1 - b.1).abs() + 2 * across.1,
         }
     };
-    wire.points.windows(2).map(piece).collect()
+    wire.points.windows(2).map(segment).collect()
 }
 
 #[test]
@@ -130,10 +130,10 @@ fn wires_avoid_cards_and_texts() {
     for (name, facts) in machines() {
         let scene = scene_of(&facts);
         for wire in &scene.wires {
-            for piece in segments(wire) {
+            for segment in segments(wire) {
                 for label in &scene.labels {
                     assert!(
-                        !meets(piece, label.rect()),
+                        !meets(segment, label.rect()),
                         "{name}: {wire:?} through {label:?}"
                     );
                 }
@@ -150,7 +150,7 @@ fn wires_avoid_cards_and_texts() {
                         })
                     };
                     assert!(
-                        own || !meets(piece, frame.rect),
+                        own || !meets(segment, frame.rect),
                         "{name}: {wire:?} through {frame:?}"
                     );
                 }

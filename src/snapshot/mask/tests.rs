@@ -19,14 +19,25 @@ fn known() -> Known {
 }
 
 fn with_text(path: &str, text: &str) -> Snapshot {
+    let mut snapshot = Snapshot::default();
+    add_text(&mut snapshot, path, text);
+    snapshot
+}
+
+fn add_text(snapshot: &mut Snapshot, path: &str, text: &str) {
     let recorded = Recorded {
         text: Some(text.to_owned()),
         ..Recorded::default()
     };
-    Snapshot {
-        files: [(path.to_owned(), recorded)].into(),
-        ..Snapshot::default()
-    }
+    snapshot.files.insert(path.to_owned(), recorded);
+}
+
+fn add_names(snapshot: &mut Snapshot, path: &str, names: &[&str]) {
+    let recorded = Recorded {
+        names: Some(names.iter().map(|&name| name.to_owned()).collect()),
+        ..Recorded::default()
+    };
+    snapshot.files.insert(path.to_owned(), recorded);
 }
 
 fn text_of<'a>(snapshot: &'a Snapshot, path: &str) -> &'a str {
@@ -310,15 +321,9 @@ fn common_words_are_names_only_in_name_positions() {
     );
     snapshot.host.name = Some("peers".to_owned());
     snapshot.host.source = "live".to_owned();
-    snapshot
-        .files
-        .extend(with_text("/proc/sys/kernel/hostname", "peers").files);
-    snapshot
-        .files
-        .extend(with_text("/sys/kernel/mm/peers/x", "peers").files);
-    snapshot
-        .files
-        .extend(with_text("/sys/class/nvme/nvme0/state", "live").files);
+    add_text(&mut snapshot, "/proc/sys/kernel/hostname", "peers");
+    add_text(&mut snapshot, "/sys/kernel/mm/peers/x", "peers");
+    add_text(&mut snapshot, "/sys/class/nvme/nvme0/state", "live");
     let names = ["cpu", "nvidia", "live", "x", "42"]
         .map(str::to_owned)
         .to_vec();
@@ -346,15 +351,10 @@ fn common_words_are_names_only_in_name_positions() {
 fn directory_names_agree_with_paths() {
     let disk = "/dev/disk/by-id/nvme-SAMSUNG_S64DNX0R123456";
     let mut snapshot = with_text(disk, "");
-    snapshot.files.insert(
-        "/dev/disk/by-id".to_owned(),
-        Recorded {
-            names: Some(vec![
-                "dm-x".to_owned(),
-                "nvme-SAMSUNG_S64DNX0R123456".to_owned(),
-            ]),
-            ..Recorded::default()
-        },
+    add_names(
+        &mut snapshot,
+        "/dev/disk/by-id",
+        &["dm-x", "nvme-SAMSUNG_S64DNX0R123456"],
     );
     mask(&mut snapshot, &known());
     let names = snapshot.files["/dev/disk/by-id"].names.clone();

@@ -3,7 +3,7 @@
 use ::verbs::{Error, ProtectionDomain};
 use gpu::{BorrowedMemory, Gpu, Registration};
 
-use super::verbs::refusal;
+use super::verbs::verbs_error;
 use crate::model::DoorbellTrial;
 
 /// The doorbell page with its queue pair, or why there is none.
@@ -16,10 +16,10 @@ pub fn of(domain: &ProtectionDomain) -> Option<Doorbell> {
         Err(Error::NotMlx5 { .. }) => None,
         Err(error @ (Error::Library(_) | Error::Missing { .. })) => {
             Some(Err(DoorbellTrial::NoLibrary {
-                reason: refusal(&error).reason,
+                reason: verbs_error(&error).reason,
             }))
         }
-        Err(error) => Some(Err(DoorbellTrial::Withheld(refusal(&error)))),
+        Err(error) => Some(Err(DoorbellTrial::Withheld(verbs_error(&error)))),
     }
 }
 

@@ -7,7 +7,7 @@ use ::verbs::{Access, Context, MemoryPath, MemoryPathError, ProtectionDomain, de
 use gpu::{Allocation, Device, DeviceMemory, Gpu, Kind};
 
 use super::doorbell::{self, Doorbell};
-use super::verbs::refusal;
+use super::verbs::verbs_error;
 use crate::model::{
     DoorbellTrial, DoorbellTrials, GpuRegistration, MemoryPathTrial, MemoryPaths, NicTrial,
     RegistrationOutcome, RegistrationTrial, VerbsError,
@@ -38,7 +38,7 @@ pub fn try_each() -> RegistrationOutcome {
 fn tried() -> Result<Vec<GpuRegistration>, RegistrationOutcome> {
     // Verbs first, because listing devices needs no context.
     let names = device_names().map_err(|error| {
-        let VerbsError { reason, .. } = refusal(&error);
+        let VerbsError { reason, .. } = verbs_error(&error);
         match error.is_absent() {
             true => RegistrationOutcome::Absent { reason },
             false => RegistrationOutcome::Failed { reason },
@@ -79,7 +79,7 @@ fn open(name: String) -> (String, Result<Nic, VerbsError>) {
         doorbell: doorbell::of(&domain),
         domain,
     });
-    (name, nic.map_err(|error| refusal(&error)))
+    (name, nic.map_err(|error| verbs_error(&error)))
 }
 
 fn try_one(device: &Device, nics: &Nics) -> GpuRegistration {
@@ -95,7 +95,7 @@ fn try_one(device: &Device, nics: &Nics) -> GpuRegistration {
             dmabuf: register(domain, MemoryPath::Dmabuf, memory),
             peermem: register(domain, MemoryPath::Peermem, memory),
         }),
-        Err(refusal) => NicTrial::Refused(refusal.clone()),
+        Err(error) => NicTrial::Refused(error.clone()),
     };
     GpuRegistration {
         bdf: device.pci.and_then(|pci| pci.to_string().parse().ok()),
@@ -131,7 +131,7 @@ fn ring(gpu: &Gpu, nic: &Result<Nic, VerbsError>) -> Option<DoorbellTrial> {
             .doorbell
             .as_ref()
             .map(|doorbell| doorbell::ring(gpu, doorbell)),
-        Err(refusal) => Some(DoorbellTrial::Closed(refusal.clone())),
+        Err(error) => Some(DoorbellTrial::Closed(error.clone())),
     }
 }
 
@@ -149,7 +149,7 @@ fn register(
     };
     match registered {
         Ok(()) => MemoryPathTrial::Registered,
-        Err(MemoryPathError::Verbs(error)) => MemoryPathTrial::Refused(refusal(&error)),
+        Err(MemoryPathError::Verbs(error)) => MemoryPathTrial::Refused(verbs_error(&error)),
         Err(error) => MemoryPathTrial::Withheld {
             reason: gpu::sentence(&error),
         },

@@ -27,7 +27,7 @@ pub fn read(query: VerbsQuery) -> VerbsOutcome {
             reason: error.to_string(),
         },
         Err(error) => {
-            let VerbsError { code, reason } = refusal(&error);
+            let VerbsError { code, reason } = verbs_error(&error);
             VerbsOutcome::Failed { code, reason }
         }
     }
@@ -46,7 +46,7 @@ pub fn reduce(mut outcome: VerbsOutcome, query: VerbsQuery) -> VerbsOutcome {
 fn trials(devices: &[String]) -> BTreeMap<String, VerbsTrial> {
     let trial = |name: &String| match Context::open(name) {
         Ok(context) => VerbsTrial::Opened(device(&context)),
-        Err(error) => VerbsTrial::Refused(refusal(&error)),
+        Err(error) => VerbsTrial::Refused(verbs_error(&error)),
     };
     devices
         .iter()
@@ -62,7 +62,7 @@ fn device(context: &Context) -> VerbsDevice {
             Ok(Dmabuf::Registers(errno)) => DmabufAnswer::Registers(errno),
             Ok(Dmabuf::Refuses(errno)) => DmabufAnswer::Refuses(errno),
             Err(Error::Missing { .. }) => DmabufAnswer::NotAsked,
-            Err(error) => DmabufAnswer::Failed(refusal(&error)),
+            Err(error) => DmabufAnswer::Failed(verbs_error(&error)),
         },
         regions: match &limits {
             Ok(limits) => Fact::Known(limits.regions),
@@ -80,7 +80,7 @@ fn device(context: &Context) -> VerbsDevice {
 }
 
 /// The error with its cause.
-pub fn refusal(error: &Error) -> VerbsError {
+pub fn verbs_error(error: &Error) -> VerbsError {
     VerbsError {
         code: error.errno(),
         reason: match error.source() {

@@ -46,8 +46,6 @@ pub enum OpenError {
 ///
 /// # Errors
 /// [`OpenError`], with the loader's message.
-///
-/// [`OpenError`], with the loader's words.
 pub fn library() -> Result<&'static Library, OpenError> {
     static LIBRARY: SetOnce<Library> = SetOnce::new();
     if let Some(library) = LIBRARY.get() {
@@ -63,32 +61,27 @@ impl Library {
     ///
     /// # Errors
     /// [`OpenError`] of the loader's search, or of the first file that exists but does not load.
-    ///
-    /// [`OpenError`] of the loader's own search, or of the first file that is there and does not
-    /// work.
     pub fn open() -> Result<Self, OpenError> {
         if let Ok(opened) = dlopen(Path::new(NAME), libc::RTLD_NOW | libc::RTLD_NOLOAD) {
             return Self::from_opened(opened, Path::new(NAME));
         }
-        let refused = match dlopen(Path::new(NAME), libc::RTLD_NOW) {
+        let absent = match dlopen(Path::new(NAME), libc::RTLD_NOW) {
             Ok(opened) => return Self::from_opened(opened, Path::new(NAME)),
-            Err(LoadError::Absent(words)) => words,
-            Err(refusal) => return Err(refusal.into()),
+            Err(LoadError::Absent(message)) => message,
+            Err(error) => return Err(error.into()),
         };
         for path in PLACES.iter().map(|place| Path::new(place).join(NAME)) {
             if path.exists() {
                 return Self::open_at(&path);
             }
         }
-        Err(OpenError::Absent(refused))
+        Err(OpenError::Absent(absent))
     }
 
     /// Opens this library file.
     ///
     /// # Errors
     /// [`OpenError`], with the loader's message.
-    ///
-    /// [`OpenError`], with the loader's words.
     pub fn open_at(path: &Path) -> Result<Self, OpenError> {
         Self::from_opened(dlopen(path, libc::RTLD_NOW)?, path)
     }
@@ -105,12 +98,12 @@ impl Library {
         &self.path
     }
 
-    fn from_opened(opened: Opened, asked: &Path) -> Result<Self, OpenError> {
+    fn from_opened(opened: Opened, path: &Path) -> Result<Self, OpenError> {
         // SAFETY: `symbol` returns what this library exports under the requested CUDA name. No
         // caller of dlopen can check further that libcuda.so.1 is CUDA's. The library is kept open
         // below (or dropped with the functions unused), so the addresses stay callable.
         let functions = unsafe { Functions::resolve(|name| opened.symbol(name)) };
-        let path = opened.file_of("cuInit").unwrap_or_else(|| asked.to_owned());
+        let path = opened.file_of("cuInit").unwrap_or_else(|| path.to_owned());
         if functions.cuInit.is_none() {
             return Err(OpenError::NotCuda(path));
         }
@@ -120,8 +113,8 @@ impl Library {
 }
 
 impl From<LoadError> for OpenError {
-    fn from(refusal: LoadError) -> Self {
-        match refusal {
+    fn from(error: LoadError) -> Self {
+        match error {
             LoadError::Absent(words) => Self::Absent(words),
             LoadError::Unusable(words) => Self::Unusable(words),
         }

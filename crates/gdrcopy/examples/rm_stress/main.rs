@@ -197,7 +197,7 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
         world.watch.wrong(&format!("leak: {leak}"));
     }
     // On a GPU without contention nearly every second one is; in a short run of one kind, none may
-    // be asked for.
+    // be requested.
     for count in ["reuse: the same address again", "fork: children"] {
         let kind = count.split(':').next().unwrap_or_default();
         if kinds.contains(&kind) && world.watch.number(count) == 0 {

@@ -53,7 +53,7 @@ pub(crate) struct Step {
 pub(crate) fn walk(address: usize, len: usize, mut take: impl FnMut(Step)) {
     let mut offset = 0;
     let mut rest = len;
-    let mut piece = |wanted: bool, width: usize, rest: &mut usize| {
+    let mut step = |wanted: bool, width: usize, rest: &mut usize| {
         if wanted {
             take(Step {
                 offset,
@@ -73,20 +73,20 @@ pub(crate) fn walk(address: usize, len: usize, mut take: impl FnMut(Step)) {
     // rest, for which the address is aligned.
     let short = address.wrapping_neg() & (LINE - 1);
     if short != 0 {
-        piece(short & 1 != 0 && rest >= 1, 1, &mut rest);
-        piece(short & 2 != 0 && rest >= 2, 2, &mut rest);
-        piece(short & 4 != 0 && rest >= 4, 4, &mut rest);
-        piece(short & 8 != 0 && rest >= 8, 8, &mut rest);
-        piece(short & 16 != 0 && rest >= 16, 16, &mut rest);
-        piece(short & 32 != 0 && rest >= 32, 32, &mut rest);
+        step(short & 1 != 0 && rest >= 1, 1, &mut rest);
+        step(short & 2 != 0 && rest >= 2, 2, &mut rest);
+        step(short & 4 != 0 && rest >= 4, 4, &mut rest);
+        step(short & 8 != 0 && rest >= 8, 8, &mut rest);
+        step(short & 16 != 0 && rest >= 16, 16, &mut rest);
+        step(short & 32 != 0 && rest >= 32, 32, &mut rest);
     }
-    piece(rest >= LINE, LINE, &mut rest);
+    step(rest >= LINE, LINE, &mut rest);
     if rest != 0 {
-        piece(rest & 32 != 0, 32, &mut rest);
-        piece(rest & 16 != 0, 16, &mut rest);
-        piece(rest & 8 != 0, 8, &mut rest);
-        piece(rest & 4 != 0, 4, &mut rest);
-        piece(rest & 2 != 0, 2, &mut rest);
-        piece(rest & 1 != 0, 1, &mut rest);
+        step(rest & 32 != 0, 32, &mut rest);
+        step(rest & 16 != 0, 16, &mut rest);
+        step(rest & 8 != 0, 8, &mut rest);
+        step(rest & 4 != 0, 4, &mut rest);
+        step(rest & 2 != 0, 2, &mut rest);
+        step(rest & 1 != 0, 1, &mut rest);
     }
 }

@@ -240,7 +240,7 @@ fn probe_rdma_between_two_machines() {
     let served = &report(1, "host")["notes"];
     assert_eq!(
         served[0],
-        "two-guests-2 led, and has the figures; connections that were served here: 1."
+        "two-guests-2 was the client and has the results; connections served here: 1."
     );
     let sim = leads("sim");
     for name in [
@@ -263,10 +263,10 @@ fn probe_rdma_between_two_machines() {
             |result: &&Value| result["verdict"] == "ok" && result["backend"] == "staged-sim";
         assert!(!found.is_empty() && found.iter().all(right), "{found:#?}");
     }
-    for (guest, which) in [(2, "near"), (1, "far")] {
+    for (guest, which) in [(2, "local"), (1, "remote")] {
         let notes = report(guest, "mixed")["notes"].to_string();
         assert!(
-            notes.contains(&format!("the {which} end's GPU is SIMULATED")),
+            notes.contains(&format!("the {which} GPU is SIMULATED")),
             "{notes}"
         );
     }
@@ -289,7 +289,7 @@ fn probe_rdma_between_two_machines() {
     );
     let wrong = reason(2, "wrong");
     assert!(
-        wrong.contains("said no: its secret is another one"),
+        wrong.contains("rejected this client: the secrets differ"),
         "{wrong}"
     );
     let mtu = leads("mtu");

@@ -1,6 +1,6 @@
 //! Lines of modprobe.d that block modules or lose options.
 
-use crate::check::testing::{GPU, bind, findings, machine, only};
+use crate::check::testing::{GPU, assert_says, bind, findings, machine, only};
 use crate::kmod;
 use crate::model::{Fact, Facts, Finding, Module, Outcome, Why};
 
@@ -40,12 +40,9 @@ fn fix_joins_overridden_registry_keys() {
     let text = "options nvidia NVreg_RegistryDwords=\"PeerMappingOverride=1;\"\n\
                 options nvidia NVreg_RegistryDwords=\"RMForceP2PType=1\"\n";
     let found = warned(text, "");
-    assert!(
-        found
-            .message
-            .contains("PeerMappingOverride=1 of /etc/modprobe.d/a.conf:1 is lost"),
-        "{}",
-        found.message
+    assert_says(
+        &found,
+        "PeerMappingOverride=1 of /etc/modprobe.d/a.conf:1 is lost",
     );
     let fix = found.fix.expect("a fix");
     assert_eq!(fix.id().unwrap_or("advice"), "modprobe");
@@ -60,11 +57,7 @@ fn fix_joins_overridden_registry_keys() {
         "options nvidia NVreg_RegistryDwords=A=1\n",
         "nvidia.NVreg_RegistryDwords=B=1",
     );
-    assert!(
-        found.message.contains("(/proc/cmdline)"),
-        "{}",
-        found.message
-    );
+    assert_says(&found, "(/proc/cmdline)");
 }
 
 #[test]
@@ -81,20 +74,10 @@ fn options_for_unloaded_names() {
         "install nvidia modprobe -i nvidia-current\noptions nvidia NVreg_EnableMSI=1\n",
         "",
     );
-    assert!(
-        found
-            .message
-            .contains("modprobe nvidia loads nvidia_current"),
-        "{}",
-        found.message
-    );
+    assert_says(&found, "modprobe nvidia loads nvidia_current");
     let text = "install nvidia modprobe -i nvidia-current $CMDLINE_OPTS\noptions nvidia NVreg_EnableMSI=1\n";
     let found = warned(text, "");
-    assert!(
-        found.message.contains("udev loads nvidia_current"),
-        "{}",
-        found.message
-    );
+    assert_says(&found, "udev loads nvidia_current");
     assert!(
         found
             .fix
@@ -121,7 +104,7 @@ fn blocked_modules() {
         ("install mlx5_core /bin/true\n", "", "in place of mlx5_core"),
     ] {
         let found = warned(text, words);
-        assert!(found.message.contains(says), "{}", found.message);
+        assert_says(&found, says);
         // No file overrides the command line, so there is no fix.
         let remedies = if words.is_empty() {
             "modprobe"
@@ -149,11 +132,7 @@ fn blacklist_of_unloaded_driver() {
     );
     let found = only("param.conflict", &unloaded(with("blacklist nvidia\n", "")));
     assert_eq!(found.outcome, Outcome::Warn);
-    assert!(
-        found.message.contains("modprobe nvidia does"),
-        "{}",
-        found.message
-    );
+    assert_says(&found, "modprobe nvidia does");
     // All GPUs are passed through, so the host needs no driver.
     let mut facts = unloaded(with("blacklist nvidia\n", ""));
     bind(&mut facts, GPU, Some("vfio-pci"));

@@ -1,6 +1,6 @@
 //! Copies of the options that agree, differ or cannot be read.
 
-use crate::check::testing::{Edit, findings, machine, only, options};
+use crate::check::testing::{Edit, assert_says, findings, machine, only, options};
 use crate::model::{Directive, Fact, Facts, Finding, Initramfs, Outcome, Why};
 
 const FILE: &str = "/etc/modprobe.d/nvidia.conf";
@@ -13,7 +13,7 @@ fn with(line: &str) -> Facts {
 }
 
 /// The machine whose initramfs has the driver and these options.
-fn carrying(directives: Vec<Directive>) -> Facts {
+fn with_initramfs(directives: Vec<Directive>) -> Facts {
     let mut facts = machine();
     facts.modprobe.initramfs = Some(Fact::Known(Some(Initramfs {
         path: "/boot/initrd.img-6.8.0-90-generic".to_owned(),
@@ -25,7 +25,7 @@ fn carrying(directives: Vec<Directive>) -> Facts {
     facts
 }
 
-fn of(facts: &Facts, subject: &str) -> Finding {
+fn finding_on(facts: &Facts, subject: &str) -> Finding {
     let found = findings("param.drift", facts, &[]);
     let one = found.iter().find(|found| found.subject == subject);
     one.unwrap_or_else(|| panic!("no finding on {subject}: {found:#?}"))
@@ -41,7 +41,7 @@ fn compares_loaded_and_written_options() {
         "NVreg_RegistryDwords=A=1 NVreg_RegistryDwords=\"PeerMappingOverride=1\" NVreg_NotShown=7 modeset=1",
     ] {
         let line_has_more = line.contains("Dma");
-        let found = of(&with(line), "driver");
+        let found = finding_on(&with(line), "driver");
         let want = if line_has_more {
             Outcome::Warn
         } else {
@@ -56,74 +56,66 @@ fn compares_loaded_and_written_options() {
 fn value_set_by_hand() {
     let mut facts = machine();
     facts.modprobe.directives = Fact::Known(Vec::new());
-    let found = of(&facts, "driver");
+    let found = finding_on(&facts, "driver");
     assert_eq!(found.outcome, Outcome::Warn);
-    assert!(
-        found.message.contains("its default, which nothing changes"),
-        "{}",
-        found.message
-    );
+    assert_says(&found, "its default, which nothing changes");
     let fix = found.fix.expect("a fix").text();
     assert!(
         fix.contains("options nvidia NVreg_RegistryDwords=\"PeerMappingOverride=1;\""),
         "{fix}"
     );
     facts.param("RegistryDwords", "");
-    assert_eq!(of(&facts, "driver").outcome, Outcome::Pass);
+    assert_eq!(finding_on(&facts, "driver").outcome, Outcome::Pass);
     // The kernel's command line counts as the file does.
     facts.param("EnableStreamMemOPs", "1");
     let mut word = options("/proc/cmdline", "nvidia", "NVreg_EnableStreamMemOPs=1");
     word.line = 0;
     facts.modprobe.command_line = Fact::Known(vec![word]);
-    assert_eq!(of(&facts, "driver").outcome, Outcome::Pass);
+    assert_eq!(finding_on(&facts, "driver").outcome, Outcome::Pass);
 }
 
 #[test]
 fn driver_loaded_from_initramfs() {
-    let mut facts = carrying(vec![options("x", "nvidia", "NVreg_EnableStreamMemOPs=1")]);
+    let mut facts = with_initramfs(vec![options("x", "nvidia", "NVreg_EnableStreamMemOPs=1")]);
     facts.param("RegistryDwords", "");
     facts.param("EnableStreamMemOPs", "1");
-    let found = of(&facts, "driver");
+    let found = finding_on(&facts, "driver");
     assert_eq!(found.outcome, Outcome::Warn);
-    assert!(
-        found.message.contains("it was loaded from the initramfs"),
-        "{}",
-        found.message
-    );
+    assert_says(&found, "it was loaded from the initramfs");
 }
 
 #[test]
 fn image_without_driver() {
-    let found = of(&machine(), "initramfs");
+    let found = finding_on(&machine(), "initramfs");
     assert_eq!(found.outcome, Outcome::Pass);
-    let mut facts = carrying(Vec::new());
+    let mut facts = with_initramfs(Vec::new());
     if let Some(Fact::Known(Some(image))) = &mut facts.modprobe.initramfs {
         image.modules = vec!["lib/modules/x/nvidia-drm.ko".to_owned()];
     }
-    assert_eq!(of(&facts, "initramfs").outcome, Outcome::Pass);
+    assert_eq!(finding_on(&facts, "initramfs").outcome, Outcome::Pass);
     facts.modprobe.initramfs = Some(Fact::Known(None));
-    assert_eq!(of(&facts, "initramfs").outcome, Outcome::Skip);
+    assert_eq!(finding_on(&facts, "initramfs").outcome, Outcome::Skip);
 }
 
 #[test]
 fn unreadable_copies() {
     let mut facts = machine();
     facts.modprobe.initramfs = Some(Fact::Unknown(Why::Denied));
-    let found = of(&facts, "initramfs");
+    let found = finding_on(&facts, "initramfs");
     assert_eq!(
         (found.outcome, found.needs.as_deref()),
         (Outcome::Unknown, Some("root"))
     );
     assert_eq!(
-        of(&facts, "driver").outcome,
+        finding_on(&facts, "driver").outcome,
         Outcome::Pass,
         "the other copies are known"
     );
-    let mut facts = carrying(Vec::new());
+    let mut facts = with_initramfs(Vec::new());
     if let Some(Fact::Known(Some(image))) = &mut facts.modprobe.initramfs {
         image.failure = Some("it is packed with bzip2, which gdr does not read".to_owned());
     }
-    let found = of(&facts, "initramfs");
+    let found = finding_on(&facts, "initramfs");
     assert_eq!(found.outcome, Outcome::Unknown);
     assert!(found.message.contains("bzip2") && found.needs.is_some());
     for unknown in [
@@ -136,7 +128,7 @@ fn unreadable_copies() {
     ] {
         let mut facts = machine();
         unknown(&mut facts);
-        assert_eq!(of(&facts, "driver").outcome, Outcome::Unknown);
+        assert_eq!(finding_on(&facts, "driver").outcome, Outcome::Unknown);
     }
     let mut facts = machine();
     facts.driver.params = Fact::Known(None);

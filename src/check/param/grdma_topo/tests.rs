@@ -1,7 +1,8 @@
 //! Root complexes, positions, parameters and guests.
 
 use crate::check::testing::{
-    Edit, GPU, NIC, ROOT_PORT, findings, gpu, machine, only, root_port, set_device_id,
+    Edit, GPU, NIC, ROOT_PORT, assert_says, findings, gpu, machine, only, outcomes, root_port,
+    set_device_id,
 };
 use crate::model::{Fact, Facts, Ids, Outcome, PlatformKind, Why};
 
@@ -31,24 +32,14 @@ fn apart() -> Facts {
 fn needs_common_bridge() {
     let facts = apart();
     let found = findings("param.grdma-topo", &facts, &[]);
-    let outcomes: Vec<_> = found
-        .iter()
-        .map(|found| (found.subject.as_str(), found.outcome))
-        .collect();
     assert_eq!(
-        outcomes,
+        outcomes(&found),
         [
             ("GPU0 (0000:03:00.0)", Outcome::Pass),
             ("GPU1 (0000:05:00.0)", Outcome::Warn)
         ]
     );
-    assert!(
-        found[1]
-            .message
-            .contains("Ampere Altra carries no peer traffic"),
-        "{}",
-        found[1].message
-    );
+    assert_says(&found[1], "Ampere Altra carries no peer traffic");
     assert!(found[1].message.contains(NIC) && found[1].fix.is_some());
 }
 

@@ -1,8 +1,8 @@
 //! Ports with ACS bits at switches, root ports and host bridges: outcomes, pairs and fixes.
 
 use crate::check::testing::{
-    Edit, GPU, GPU_PORT, NIC, NIC_PORT, ROOT_PORT, bdf, bind, findings, gpu, machine, only,
-    root_port, set_acs, set_device_id,
+    Edit, GPU, GPU_PORT, NIC, NIC_PORT, ROOT_PORT, assert_outcome, assert_says, bdf, bind,
+    findings, fix, gpu, machine, only, outcomes, root_port, set_acs, set_device_id,
 };
 use crate::model::{Fact, Facts, NvLink, NvmlOutcome, Outcome, Place, PortType, RootBus, Why};
 
@@ -51,22 +51,15 @@ fn redirecting_switch_port_fails() {
     // The root port is above the common switch, so its bits do not matter.
     set_acs(&mut facts, ROOT_PORT, 0x1d);
     let found = findings("pcie.acs", &facts, &["rdma"]);
-    let outcomes: Vec<_> = found
-        .iter()
-        .map(|f| (f.subject.as_str(), f.outcome))
-        .collect();
     assert_eq!(
-        outcomes,
+        outcomes(&found),
         [(GPU_PORT, Outcome::Fail), (NIC_PORT, Outcome::Pass)]
     );
     assert!(found[0].message.starts_with(
         "The downstream port 0000:02:00.0 redirects (CmpltRedir, ReqRedir) the traffic of GPU0 and NIC0 (PIX): "
     ));
-    let fix = found[0].fix.as_ref().expect("a fix");
-    assert_eq!(
-        (fix.id().unwrap_or("advice"), fix.text().as_str()),
-        ("acs", "setpci -s 0000:02:00.0 ECAP_ACS+0x6.w=0011")
-    );
+    let command = "setpci -s 0000:02:00.0 ECAP_ACS+0x6.w=0011";
+    assert_eq!(fix(&found[0]), ("acs", command.to_owned()));
     assert_eq!(
         found[0].evidence[0].source,
         "0000:02:00.0 config 0x14e, ACS control"
@@ -88,15 +81,11 @@ fn redirecting_root_port_warns() {
         set_acs(&mut facts, port, 0x1d);
     }
     let found = findings("pcie.acs", &facts, &[]);
-    let outcomes: Vec<_> = found
-        .iter()
-        .map(|f| (f.subject.as_str(), f.outcome))
-        .collect();
     assert_eq!(
-        outcomes,
+        outcomes(&found),
         [(ROOT_PORT, Outcome::Warn), ("0000:00:02.0", Outcome::Pass)]
     );
-    assert!(found[0].message.contains("GPU0 and NIC0 (PHB)"));
+    assert_says(&found[0], "GPU0 and NIC0 (PHB)");
 }
 
 #[test]
@@ -121,12 +110,8 @@ fn bits_between_host_bridges_are_info() {
     }
     // Only information: the kernel sets these bits whenever an IOMMU is on.
     let found = findings("pcie.acs", &facts, &["rdma"]);
-    let outcomes: Vec<_> = found
-        .iter()
-        .map(|f| (f.subject.as_str(), f.outcome))
-        .collect();
     assert_eq!(
-        outcomes,
+        outcomes(&found),
         [(ROOT_PORT, Outcome::Info), ("0000:80:01.0", Outcome::Info)]
     );
     assert!(
@@ -171,13 +156,7 @@ fn pairs_through_one_port_share_a_finding() {
     facts.add(port);
     set_acs(&mut facts, GPU_PORT, 0x1d);
     let found = findings("pcie.acs", &facts, &[]);
-    assert!(
-        found[0]
-            .message
-            .contains("GPU0 and NIC0 (PIX); GPU0 and GPU1 (PIX)"),
-        "{}",
-        found[0].message
-    );
+    assert_says(&found[0], "GPU0 and NIC0 (PIX); GPU0 and GPU1 (PIX)");
     assert_eq!(found.len(), 2);
 }
 
@@ -191,11 +170,7 @@ fn translating_iommu_is_mentioned() {
         .iommu_groups
         .insert(7, Fact::Known("DMA-FQ".to_owned()));
     let found = findings("pcie.acs", &facts, &[]);
-    assert!(
-        found[0]
-            .message
-            .contains("clearing only the bits does not help")
-    );
+    assert_says(&found[0], "clearing only the bits does not help");
     facts
         .kernel
         .iommu_groups
@@ -211,9 +186,9 @@ fn translating_iommu_is_mentioned() {
 fn never_clears_port_above_passed_through_device() {
     let mut facts = machine();
     set_acs(&mut facts, GPU_PORT, 0x1d);
-    let mut handed = gpu("0000:03:00.1");
-    handed.place = facts.device_mut(GPU).place.clone();
-    facts.add(handed);
+    let mut passed_through = gpu("0000:03:00.1");
+    passed_through.place = facts.device_mut(GPU).place.clone();
+    facts.add(passed_through);
     facts.driver.gpus = Fact::Known(Default::default());
     bind(&mut facts, "0000:03:00.1", Some("vfio-pci"));
     let found = findings("pcie.acs", &facts, &[]);
@@ -221,15 +196,9 @@ fn never_clears_port_above_passed_through_device() {
         .iter()
         .find(|f| f.subject == GPU_PORT)
         .expect("the port");
-    assert!(
-        port.message
-            .contains("0000:03:00.1 below it belongs to a virtual machine")
-    );
-    assert_eq!(
-        port.fix.as_ref().map(|fix| fix.id().unwrap_or("advice")),
-        Some("advice")
-    );
-    assert!(!port.fix.as_ref().expect("advice").text().contains("setpci"));
+    assert_says(port, "0000:03:00.1 below it belongs to a virtual machine");
+    let (id, advice) = fix(port);
+    assert!(id == "advice" && !advice.contains("setpci"), "{advice}");
 }
 
 #[test]
@@ -247,8 +216,8 @@ fn grace_keeps_bits() {
     set_device_id(&mut facts, GPU, 0x2941);
     set_acs(&mut facts, GPU_PORT, 0x1d);
     let found = only("pcie.acs", &facts);
+    assert_says(&found, "xx111x1");
     assert_eq!((found.outcome, found.fix), (Outcome::Info, None));
-    assert!(found.message.contains("xx111x1"));
     // Vera: an Arm machine with NVIDIA root ports.
     let mut facts = machine();
     set_acs(&mut facts, GPU_PORT, 0x1d);
@@ -274,10 +243,7 @@ fn guests_and_unread_ports_do_not_pass() {
     assert_eq!(found.subject, format!("{GPU_PORT}, {NIC_PORT}"));
     facts.platform.hypervisor_flag = Fact::Known(true);
     assert_eq!(only("pcie.acs", &facts).outcome, Outcome::Skip);
-    assert_eq!(
-        only("pcie.acs", &Facts::default()).outcome,
-        Outcome::Unknown
-    );
+    assert_outcome("pcie.acs", &Facts::default(), Outcome::Unknown);
     let mut facts = machine();
     facts.rdma = Fact::Known(Vec::new());
     assert_eq!(only("pcie.acs", &facts).outcome, Outcome::Skip);
@@ -316,12 +282,9 @@ fn long_pair_list_is_truncated() {
     set_acs(&mut facts, ROOT_PORT, 0x0c);
     let found = findings("pcie.acs", &facts, &[]);
     // Five pairs of GPU0 pass its root port.
-    assert!(
-        found[0]
-            .message
-            .contains("GPU0 and GPU4 (PHB, if no NVLink joins them); and 1 more:"),
-        "{}",
-        found[0].message
+    assert_says(
+        &found[0],
+        "GPU0 and GPU4 (PHB, if no NVLink joins them); and 1 more:",
     );
 }
 

@@ -1,8 +1,10 @@
 //! Trials of both memory paths with all results.
 
 use super::*;
-use crate::check::testing::{GPU, NIC, bdf, bind, findings, machine, only, two_gpus};
-use crate::model::{Facts, Finding, Outcome, Why};
+use crate::check::testing::{
+    GPU, NIC, assert_says, bdf, bind, findings, fix, machine, only, two_gpus,
+};
+use crate::model::{Facts, Outcome, Why};
 
 fn refused(code: i32) -> MemoryPathTrial {
     MemoryPathTrial::Refused(VerbsError {
@@ -43,11 +45,6 @@ fn without_peermem(mut facts: Facts) -> Facts {
     facts.peer_memory.nvidia_peermem = Fact::Known(false);
     facts.peer_memory.clients = Fact::Known(Some(Vec::new()));
     facts
-}
-
-fn fix(found: &Finding) -> (&str, String) {
-    let fix = found.fix.as_ref().expect("a fix");
-    (fix.id().unwrap_or("advice"), fix.text())
 }
 
 #[test]
@@ -120,7 +117,7 @@ fn each_error_has_its_remedy() {
         assert_eq!(only("rdma.register", &facts).outcome, Outcome::Warn);
         let found = findings("rdma.register", &facts, &["rdma"]).remove(0);
         assert_eq!(found.outcome, Outcome::Fail);
-        assert!(found.message.contains(message), "{}", found.message);
+        assert_says(&found, message);
         let (id, command) = fix(&found);
         assert!(command.contains(remedy), "{command}");
         assert_eq!(id == "peermem", peermem == 14);

@@ -2,9 +2,12 @@
 
 use super::*;
 use crate::check::testing::{
-    Edit, GPU, NIC, bdf, bind, findings, machine, only, options, two_gpus,
+    Edit, GPU, NIC, assert_says, bdf, bind, findings, fix, machine, only, options, outcomes,
+    two_gpus,
 };
-use crate::model::{Facts, Finding, Outcome, RegistrationTrial, VerbsError, Why};
+use crate::model::{
+    Fact, Facts, Finding, Outcome, RegistrationOutcome, RegistrationTrial, VerbsError, Why,
+};
 
 const SECOND: &str = "0000:05:00.0";
 
@@ -54,25 +57,6 @@ fn shut(facts: &mut Facts) {
     facts.param("RegistryDwordsPerDevice", "");
 }
 
-fn fix(found: &Finding) -> (&str, String) {
-    let fix = found.fix.as_ref().expect("a fix");
-    (fix.id().unwrap_or("advice"), fix.text())
-}
-
-#[test]
-fn registered_doorbell_passes() {
-    let found = asynchronous(&with(DoorbellTrial::Registered));
-    assert_eq!(
-        (found.outcome, found.subject.as_str(), found.fix),
-        (Outcome::Pass, "mlx5_0", None)
-    );
-    assert_eq!(
-        found.message,
-        "GPU0 may ring its doorbell: CUDA registers its page."
-    );
-    assert_eq!(found.evidence[0].value, "registered");
-}
-
 #[test]
 fn each_error_has_its_remedy() {
     for (code, name, cause, remedy) in [
@@ -114,12 +98,8 @@ fn each_error_has_its_remedy() {
             "{}",
             found.message
         );
-        assert!(found.message.contains(cause), "{}", found.message);
-        assert!(
-            found.message.contains("gdr probe async --hca proxy"),
-            "{}",
-            found.message
-        );
+        assert_says(&found, cause);
+        assert_says(&found, "gdr probe async --hca proxy");
         assert!(found.evidence[0].value.contains(name), "{found:#?}");
         let (id, command) = fix(&found);
         assert!(id == "advice" && command.contains(remedy), "{command}");
@@ -132,10 +112,9 @@ fn denied_peer_mapping_has_a_fix() {
     shut(&mut facts);
     facts.modprobe.directives = Fact::Known(Vec::new());
     let found = asynchronous(&facts);
-    assert!(
-        found
-            .message
-            .contains("peer mappings to this process (CUDA error 800, not permitted)")
+    assert_says(
+        &found,
+        "peer mappings to this process (CUDA error 800, not permitted)",
     );
     let (id, command) = fix(&found);
     assert_eq!(id, "peer-mapping");
@@ -179,11 +158,7 @@ fn denied_peer_mapping_has_a_fix() {
     let mut open = with(not_permitted());
     open.param("RegistryDwords", "PeerMappingOverride=1");
     let found = asynchronous(&open);
-    assert!(
-        found.message.contains("although PeerMappingOverride is on"),
-        "{}",
-        found.message
-    );
+    assert_says(&found, "although PeerMappingOverride is on");
     assert!(fix(&found).0 == "advice" && fix(&found).1.contains("NVRM"));
 }
 
@@ -210,12 +185,8 @@ fn gpus_with_different_results() {
         "pci=0000:03:00.0;PeerMappingOverride=1",
     );
     let found = findings("rdma.uar-map", &facts, &["async"]);
-    let outcomes: Vec<_> = found
-        .iter()
-        .map(|f| (f.subject.as_str(), f.outcome))
-        .collect();
     assert_eq!(
-        outcomes,
+        outcomes(&found),
         [
             ("GPU0–mlx5_0", Outcome::Pass),
             ("GPU1–mlx5_0", Outcome::Fail)
@@ -229,7 +200,7 @@ fn gpus_with_different_results() {
 
 #[test]
 fn missing_trials_are_unknown() {
-    let refusal = |code: i32, words: &str| VerbsError {
+    let error = |code: i32, words: &str| VerbsError {
         code: Some(code),
         reason: words.to_owned(),
     };
@@ -251,20 +222,17 @@ fn missing_trials_are_unknown() {
             "ibverbs-providers",
         ),
         (
-            with(DoorbellTrial::Closed(refusal(13, "cannot open mlx5_0"))),
+            with(DoorbellTrial::Closed(error(13, "cannot open mlx5_0"))),
             "cannot open mlx5_0",
             "rdma.device",
         ),
         (
-            with(DoorbellTrial::Withheld(refusal(
-                12,
-                "mlx5_0: ibv_create_qp",
-            ))),
+            with(DoorbellTrial::Withheld(error(12, "mlx5_0: ibv_create_qp"))),
             "mlx5_0: ibv_create_qp",
             "limits.memlock",
         ),
         (
-            with(DoorbellTrial::Withheld(refusal(95, "mlx5_0: ibv_alloc_td"))),
+            with(DoorbellTrial::Withheld(error(95, "mlx5_0: ibv_alloc_td"))),
             "mlx5_0: ibv_alloc_td",
             "thread domain",
         ),
@@ -306,7 +274,7 @@ fn missing_trials_are_unknown() {
     ] {
         let found = asynchronous(&facts);
         assert_eq!(found.outcome, Outcome::Unknown, "{}", found.message);
-        assert!(found.message.contains(message), "{}", found.message);
+        assert_says(&found, message);
         assert!(
             found
                 .needs

@@ -60,7 +60,7 @@ pub fn connect<'a, M: Serialize + DeserializeOwned + Send + 'static>(
             Attempt::NotYet(_) if last && !why.is_empty() => {}
             Attempt::NotYet(said) => {
                 if why.is_empty() {
-                    note(format!("waiting for a gdr at {}: {said}", at(host, port)));
+                    note(format!("waiting for gdr at {}: {said}", at(host, port)));
                 }
                 why = said;
             }
@@ -169,7 +169,7 @@ fn resolve(
                 addresses.dedup();
                 addresses.truncate(ADDRESSES);
                 return match addresses.is_empty() {
-                    true => never("the resolver knows none".to_owned()),
+                    true => never("the resolver returned no address".to_owned()),
                     false => Attempt::Linked(addresses),
                 };
             }
@@ -177,7 +177,7 @@ fn resolve(
             Ok(Err(error))
                 if error.to_string().contains("Temporary failure") && Instant::now() < until =>
             {
-                return Attempt::NotYet(format!("the name has no address yet ({error})"));
+                return Attempt::NotYet(format!("the name does not resolve yet ({error})"));
             }
             Ok(Err(error)) => return never(error.to_string()),
             Err(RecvTimeoutError::Disconnected) => return never("the resolver failed".to_owned()),
@@ -212,7 +212,7 @@ fn attempt_one<'a, M: Serialize + DeserializeOwned + Send + 'static>(
         };
     // A connection to a free port of this machine can find itself.
     if stream.local_addr().is_ok_and(|local| local == address) {
-        return Attempt::NotYet("nobody listens there".to_owned());
+        return Attempt::NotYet("no program listens there".to_owned());
     }
     if let Err(error) = stream.set_nonblocking(true) {
         return Attempt::NotYet(error.to_string());
@@ -248,7 +248,7 @@ fn prove(
         Ok(begun) => begun,
         Err(error) => {
             return Attempt::Never(Error::System {
-                what: "the secret cannot be proved".to_owned(),
+                what: "cannot create a proof of the secret".to_owned(),
                 why: error.to_string(),
             });
         }
@@ -271,7 +271,7 @@ fn prove(
             if left.is_zero() {
                 return match handshake.begun() {
                     [] => Attempt::NotYet(
-                        "what listens there took the connection, and said nothing".to_owned(),
+                        "the program there accepted the connection, but sent nothing".to_owned(),
                     ),
                     some => foreign(some),
                 };
@@ -280,7 +280,7 @@ fn prove(
         }
         let count = match (&mut &*stream).read(handshake.room()) {
             Ok(0) if handshake.begun().is_empty() => {
-                return Attempt::NotYet("what listens there closed the connection".to_owned());
+                return Attempt::NotYet("the program there closed the connection".to_owned());
             }
             Ok(0) => return foreign(handshake.begun()),
             Ok(count) => count,

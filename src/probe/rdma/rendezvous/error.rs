@@ -11,16 +11,14 @@ use super::secret::SECRET_VARIABLE;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The address cannot be listened on.
-    #[error(
-        "cannot listen on {address}: {why}; ask for another port or an address of this machine"
-    )]
+    #[error("cannot listen on {address}: {why}; choose another port or an address of this machine")]
     Listen {
         address: SocketAddr,
         /// In the system's words.
         why: String,
     },
     /// No peer came in time.
-    #[error("nobody came to {address} within {}{rejected}; start gdr on the other machine with this one's address and the same secret, and see that no firewall is between", span(*.waited))]
+    #[error("no client connected to {address} within {}{rejected}; start gdr on the other machine with this machine's address and the same secret, and check that no firewall blocks the port", span(*.waited))]
     NobodyCame {
         /// Where it was listened.
         address: SocketAddr,
@@ -30,20 +28,18 @@ pub enum Error {
     },
     /// Without a secret, gdr talks to this machine only.
     #[error(
-        "without a secret gdr uses loopback addresses only, and {address} is not one; leave --no-secret out"
+        "without a secret gdr uses loopback addresses only, and {address} is not one; omit --no-secret"
     )]
     Exposed { address: SocketAddr },
     /// The name of the peer's machine has no address.
-    #[error(
-        "the name '{host}' has no address: {why}; check its spelling, or use the address itself"
-    )]
+    #[error("cannot resolve host '{host}': {why}; check the spelling, or use the IP address")]
     Resolve {
         host: String,
         /// In the resolver's words.
         why: String,
     },
     /// The peer was not reached in time.
-    #[error("no gdr answered at {at} within {}: {why}; start the listening side there first, and see that it listens on an address that this machine reaches", span(*.waited))]
+    #[error("no gdr answered at {at} within {}: {why}; start the listening side there first, and check that it listens on an address that this machine can reach", span(*.waited))]
     NotReached {
         /// Where it was tried.
         at: String,
@@ -53,7 +49,7 @@ pub enum Error {
     },
     /// Something else than gdr is there.
     #[error(
-        "the program at {peer} is not a gdr that waits for a peer: it sent {quote}; check the address and the port"
+        "the program at {peer} is not a listening gdr: it sent {quote}; check the address and the port"
     )]
     NotGdr {
         peer: SocketAddr,
@@ -62,42 +58,40 @@ pub enum Error {
     },
     /// The two do not speak the same protocol.
     #[error(
-        "gdr at {peer} speaks protocol {theirs} of the rendezvous, and this gdr protocol {PROTOCOL}; use the same version of gdr on both machines"
+        "gdr at {peer} uses rendezvous protocol {theirs}, and this gdr uses {PROTOCOL}; use the same version of gdr on both machines"
     )]
     Protocol { peer: SocketAddr, theirs: u32 },
     /// The server rejected this client.
     #[error(
-        "gdr at {peer} said no: its secret is another one; use the secret that it printed, or the same file on both machines"
+        "gdr at {peer} rejected this client: the secrets differ; use the secret that it printed, or the same file on both machines"
     )]
     Rejected { peer: SocketAddr },
     /// The server did not prove the secret.
     #[error(
-        "the program at {peer} speaks the protocol of gdr, but did not prove the secret; check the address and the port"
+        "the program at {peer} uses gdr's protocol, but did not prove the secret; check the address and the port"
     )]
     Impostor { peer: SocketAddr },
     /// A frame's authentication code is wrong.
     #[error(
-        "a frame from {peer} has a wrong authentication code: something between the two machines changed, repeated or left out a frame; check the network"
+        "a frame from {peer} has a wrong authentication code: a frame was changed, repeated or lost between the two machines; check the network"
     )]
     Forged { peer: SocketAddr },
     /// The other side failed, and said why.
-    #[error("the other side ({peer}) failed: {why}")]
+    #[error("peer {peer} failed: {why}")]
     PeerFailed {
         peer: SocketAddr,
         /// In its words.
         why: String,
     },
     /// The other side is gone without a word.
-    #[error(
-        "the other side ({peer}) is gone: {why}; see what it printed last, and whether its machine and the network are up"
-    )]
+    #[error("peer {peer} disconnected: {why}; check its last output, its machine and the network")]
     PeerGone { peer: SocketAddr, why: String },
     /// The other side was done, and something was still wanted of it.
-    #[error("the other side ({peer}) was done before this one")]
+    #[error("peer {peer} finished before this process")]
     PeerDone { peer: SocketAddr },
     /// The other side said something that cannot be understood.
     #[error(
-        "the other side ({peer}) said what this version of gdr does not understand: {quote}; use the same version of gdr on both sides"
+        "malformed message from peer {peer}: {quote}; use the same version of gdr on both machines"
     )]
     Nonsense {
         peer: SocketAddr,
@@ -108,21 +102,21 @@ pub enum Error {
     #[error("interrupted")]
     Interrupted,
     /// The other side is there, but did not say what it was waited for.
-    #[error("the other side ({peer}) is alive, but sent nothing for {}", span(*.waited))]
+    #[error("peer {peer} is alive, but sent nothing for {}", span(*.waited))]
     TimedOut {
         peer: SocketAddr,
         /// How long it was waited for.
         waited: Duration,
     },
     /// A message of this side cannot be sent.
-    #[error("a message cannot be sent: {why}")]
+    #[error("cannot send a message: {why}")]
     Unsendable {
         /// What is wrong with it.
         why: String,
     },
     /// A variable of a launcher says something that is none.
     #[error(
-        "the launcher's variable {variable} says '{value}': {why}; say which side this is and where the other one is instead"
+        "invalid {variable} '{value}': {why}; use HOST or --listen instead of the launcher's variables"
     )]
     Environment {
         variable: String,
@@ -132,7 +126,7 @@ pub enum Error {
     },
     /// Not two processes.
     #[error(
-        "the launcher started {size} processes, and this is one for two: start two, one on each machine"
+        "the launcher started {size} processes, and this probe needs two: start one on each machine"
     )]
     Size {
         /// How many there are.
@@ -140,12 +134,12 @@ pub enum Error {
     },
     /// A process that is neither the first nor the second.
     #[error(
-        "the launcher says this is process {rank}, and there are two, 0 and 1: start two, one on each machine"
+        "invalid rank {rank} from the launcher: this probe needs ranks 0 and 1; start one process on each machine"
     )]
     Rank { rank: u32 },
     /// The file to meet by cannot be written, or said nothing of use in time.
     #[error(
-        "the two processes cannot meet by {}: {why}; use a directory of this user's own that both machines see, or export {SECRET_VARIABLE}=$(openssl rand -hex 32) for both: then srun needs no file, and mpirun -x {SECRET_VARIABLE} any directory that both see",
+        "the two processes cannot connect through {}: {why}; use a directory of this user that both machines see, or export {SECRET_VARIABLE}=$(openssl rand -hex 32) for both: then srun needs no file, and mpirun -x {SECRET_VARIABLE} any directory that both see",
         .path.display()
     )]
     File { path: PathBuf, why: String },

@@ -118,7 +118,7 @@ fn privacy(given: Option<&Secret>) -> Privacy {
 fn open_directory(path: &Path, privacy: Privacy) -> io::Result<(OwnedFd, &OsStr)> {
     let name = path
         .file_name()
-        .ok_or_else(|| io::Error::other("it is not a file's name"))?;
+        .ok_or_else(|| io::Error::other("the path has no file name"))?;
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
@@ -168,7 +168,7 @@ fn first<'a, M: Serialize + DeserializeOwned + Send + 'static>(
         } => Error::File {
             path: path.to_owned(),
             why: format!(
-                "rank 1 did not come to {address} within {}{rejected}",
+                "rank 1 did not connect to {address} within {}{rejected}",
                 super::error::span(waited)
             ),
         },
@@ -178,7 +178,7 @@ fn first<'a, M: Serialize + DeserializeOwned + Send + 'static>(
 
 fn system(error: impl std::fmt::Display) -> Error {
     Error::System {
-        what: "no secret can be generated".to_owned(),
+        what: "cannot generate a secret".to_owned(),
         why: error.to_string(),
     }
 }
@@ -267,9 +267,7 @@ fn second<'a, M: Serialize + DeserializeOwned + Send + 'static>(
                     Attempt::Never(error) => error.to_string(),
                     Attempt::NotYet(why) => why,
                 };
-                format!(
-                    "it names {host}:{port}, where this run's other process does not answer ({why})"
-                )
+                format!("it names {host}:{port}, where rank 0 of this run does not answer ({why})")
             }
             Err(why) => why,
         };
@@ -302,21 +300,21 @@ fn look(
         io::ErrorKind::NotFound => "rank 0 has not written it".to_owned(),
         _ => format!("it is not used ({error})"),
     })?;
-    let meeting = RendezvousFile::parse(&text)
-        .ok_or("what is in it was not written by this version of gdr")?;
+    let meeting =
+        RendezvousFile::parse(&text).ok_or("its content was not written by this version of gdr")?;
     if let (Some(ours), Some(theirs)) = (job, meeting.job.as_deref())
         && ours != theirs
     {
-        return Err(format!("it is of another run ({theirs}, not {ours})"));
+        return Err(format!("it belongs to another run ({theirs}, not {ours})"));
     }
     match (given, meeting.secret.clone()) {
         (Some(given), None) => Ok((meeting, given.clone())),
         (None, Some(secret)) => Ok((meeting, secret)),
         (None, None) => Err(format!(
-            "rank 0 was given a secret, and this process was not: see that {SECRET_VARIABLE} reaches both"
+            "rank 0 has a secret, and this process has none: export {SECRET_VARIABLE} to both"
         )),
         (Some(_), Some(_)) => Err(format!(
-            "this process was given a secret, and rank 0 was not: see that {SECRET_VARIABLE} reaches both"
+            "this process has a secret, and rank 0 has none: export {SECRET_VARIABLE} to both"
         )),
     }
 }
@@ -324,7 +322,7 @@ fn look(
 /// The name of this machine, by which the other one is to find it.
 pub fn host_name() -> Result<String, Error> {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").map_err(|error| Error::System {
-        what: "this machine's name cannot be read".to_owned(),
+        what: "cannot read this machine's name".to_owned(),
         why: error.to_string(),
     })?;
     Ok(word(name.trim()))

@@ -32,22 +32,22 @@ fn items(list: &str) -> Result<Vec<&str>, String> {
     let (mut items, mut start, mut within) = (Vec::new(), 0, false);
     for (at, c) in list.char_indices() {
         match c {
-            '[' if within => return Err("a bracket is within a bracket".to_owned()),
+            '[' if within => return Err("nested brackets".to_owned()),
             '[' => within = true,
-            ']' if !within => return Err("a bracket is closed that was not opened".to_owned()),
+            ']' if !within => return Err("unmatched ']'".to_owned()),
             ']' => within = false,
             ',' | ' ' | '\t' if !within => {
                 items.push(&list[start..at]);
                 start = at + 1;
             }
             c if c.is_control() => {
-                return Err("a control character is no part of a name".to_owned());
+                return Err("control character in a name".to_owned());
             }
             _ => {}
         }
     }
     if within {
-        return Err("a bracket is not closed".to_owned());
+        return Err("unmatched '['".to_owned());
     }
     items.push(&list[start..]);
     items.retain(|item| !item.is_empty());
@@ -62,7 +62,7 @@ fn expand_one(item: &str, names: &mut Vec<String>, room: &mut usize) -> Result<(
     let mut count: usize = 1;
     while let Some((before, after)) = rest.split_once('[') {
         let Some((inner, after)) = after.split_once(']') else {
-            return Err("a bracket is not closed".to_owned());
+            return Err("unmatched '['".to_owned());
         };
         let these = numbers_of(inner)?;
         count = count.saturating_mul(these.len());
@@ -81,9 +81,7 @@ fn expand_one(item: &str, names: &mut Vec<String>, room: &mut usize) -> Result<(
         return Ok(());
     }
     if !rest.is_empty() {
-        return Err(format!(
-            "'{rest}' is behind the last bracket, where Slurm allows nothing"
-        ));
+        return Err(format!("unexpected '{rest}' after the last bracket"));
     }
     // Which number of each bracket; the last turns fastest, then the first.
     let last = numbers.len() - 1;
@@ -112,10 +110,10 @@ fn numbers_of(inner: &str) -> Result<Vec<String>, String> {
     let mut numbers = Vec::new();
     for part in inner.split(',') {
         let Range { from, to, width } =
-            range(part).ok_or_else(|| format!("'{part}' is no number and no range"))?;
+            range(part).ok_or_else(|| format!("invalid number or range: '{part}'"))?;
         let count = usize::try_from(to - from).map_or(usize::MAX, |count| count.saturating_add(1));
         if numbers.len().saturating_add(count) > MOST {
-            return Err(format!("'{part}' brings more than {MOST} names"));
+            return Err(format!("range '{part}' has more than {MOST} names"));
         }
         numbers.extend((from..=to).map(|number| format!("{number:0width$}")));
     }

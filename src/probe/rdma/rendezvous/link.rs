@@ -49,7 +49,7 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
         };
         let local = stream
             .local_addr()
-            .map_err(system("the connection has no address here"))?;
+            .map_err(system("cannot read the local address of the connection"))?;
         let shared = Arc::new(Shared::new(stream, peer, session.writer));
         let thread = std::thread::Builder::new()
             .name("rendezvous".to_owned())
@@ -57,7 +57,7 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
                 let shared = Arc::clone(&shared);
                 move || shared.run(session.reader)
             })
-            .map_err(system("no thread can be started"))?;
+            .map_err(system("cannot start a thread"))?;
         Ok(Self {
             shared,
             thread: Some(thread),
@@ -258,7 +258,7 @@ impl<M> Drop for Link<'_, M> {
         let seen = self.seen().take();
         let why = match &seen {
             Some(error) => to_the_other_side(error),
-            None => "it ended before it was done; see what it printed".to_owned(),
+            None => "it ended early; see its output".to_owned(),
         };
         self.part(&failed(&why));
     }

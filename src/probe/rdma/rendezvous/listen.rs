@@ -154,7 +154,7 @@ impl Listener {
                 }
             }
             let handshake = ServerHandshake::new(&self.secret).map_err(|error| Error::System {
-                what: "a client's secret cannot be checked".to_owned(),
+                what: "cannot check a client's secret".to_owned(),
                 why: error.to_string(),
             })?;
             if stream.set_nonblocking(true).is_ok() {
@@ -219,7 +219,7 @@ impl Pending {
             };
         };
         match (&self.stream).read(handshake.room()) {
-            Ok(0) => self.reject("it left before it proved the secret".to_owned()),
+            Ok(0) => self.reject("it closed the connection before it proved the secret".to_owned()),
             Ok(count) => match handshake.received(count) {
                 Next::Wait if late => self.reject(LATE.to_owned()),
                 Next::Wait => Heard::Waiting,
@@ -238,7 +238,7 @@ impl Pending {
             },
             Err(error) if again(&error) && late => self.reject(LATE.to_owned()),
             Err(error) if again(&error) => Heard::Waiting,
-            Err(_) => self.reject("its connection broke".to_owned()),
+            Err(_) => self.reject("its connection failed".to_owned()),
         }
     }
 
@@ -258,7 +258,7 @@ impl Pending {
 }
 
 const LATE: &str = "it did not prove the secret in time";
-const UNSENT: &str = "it could not be answered";
+const UNSENT: &str = "the reply to it failed";
 
 /// Why a client is rejected. No byte that it sent is part of the text.
 fn describe(rejection: Rejection, begun: &[u8]) -> String {
@@ -268,9 +268,9 @@ fn describe(rejection: Rejection, begun: &[u8]) -> String {
             None => "it is not gdr".to_owned(),
         },
         Rejection::Protocol(theirs) => format!(
-            "it speaks protocol {theirs} of the rendezvous, and this gdr protocol {PROTOCOL}: use the same version of gdr on both machines"
+            "it uses rendezvous protocol {theirs}, and this gdr uses {PROTOCOL}: use the same version of gdr on both machines"
         ),
-        Rejection::Secret => "its secret is another one".to_owned(),
+        Rejection::Secret => "its secret differs".to_owned(),
     }
 }
 
@@ -308,9 +308,9 @@ impl Rejected {
     /// Words that follow "no client".
     fn describe(&self) -> String {
         match (self.count, &self.last) {
-            (1, Some((address, why))) => format!(" but one that was rejected ({address}: {why})"),
+            (1, Some((address, why))) => format!(" (rejected {address}: {why})"),
             (count, Some((address, why))) => {
-                format!(" but {count} that were rejected (the last {address}: {why})")
+                format!(" (rejected {count} clients, the last {address}: {why})")
             }
             (_, None) => String::new(),
         }

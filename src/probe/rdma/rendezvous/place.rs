@@ -139,7 +139,7 @@ pub fn from_environment(variables: Variables<'_>) -> Result<Option<Place>, Error
 fn within(place: Place) -> Result<Option<Place>, Error> {
     match place.size {
         Some(size) if place.rank >= size => Err(Error::Environment {
-            variable: format!("for the rank under {}", place.launcher),
+            variable: format!("rank from {}", place.launcher),
             value: place.rank.to_string(),
             why: format!("there are {size} processes, the first is 0"),
         }),
@@ -234,7 +234,7 @@ fn number<N: std::str::FromStr>(
     value.parse().map(Some).map_err(|_| Error::Environment {
         variable: variable.to_owned(),
         value: super::wire::shortened(&value, 60),
-        why: "it is no number".to_owned(),
+        why: "it is not a number".to_owned(),
     })
 }
 
@@ -326,7 +326,7 @@ mod tests {
         assert!(
             wrong
                 .to_string()
-                .contains("SLURM_STEP_NODELIST says 'a[7-'"),
+                .contains("invalid SLURM_STEP_NODELIST 'a[7-'"),
             "{wrong}"
         );
     }
@@ -405,8 +405,8 @@ mod tests {
     #[test]
     fn what_is_no_number_and_what_is_not_two_is_said() {
         let error = |variables: &[(&str, &str)]| of(variables).expect_err("no place").to_string();
-        assert!(error(&[("PMI_RANK", "x")]).contains("PMI_RANK says 'x': it is no number"));
-        assert!(error(&[("PMI_RANK", "-1")]).contains("no number"));
+        assert!(error(&[("PMI_RANK", "x")]).contains("invalid PMI_RANK 'x': it is not a number"));
+        assert!(error(&[("PMI_RANK", "-1")]).contains("not a number"));
         assert!(error(&[("PMI_RANK", "2"), ("PMI_SIZE", "2")]).contains("there are 2 processes"));
         let of_two = |rank, size| place(Launcher::Pmi, rank, size).of_two();
         assert_eq!(of_two(0, Some(2)), Ok(()));

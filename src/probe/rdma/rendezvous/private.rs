@@ -98,14 +98,14 @@ pub fn check_directory(directory: impl AsFd) -> io::Result<()> {
     }
     if stat.st_mode & STICKY == 0 {
         return Err(io::Error::other(format!(
-            "everybody may exchange files in its directory, whose mode is {:04o}",
+            "any user can replace files in its directory, whose mode is {:04o}",
             stat.st_mode & 0o7777
         )));
     }
     match [0, rustix::process::geteuid().as_raw()].contains(&stat.st_uid) {
         true => Ok(()),
         false => Err(io::Error::other(format!(
-            "its directory is writable by everybody, and its owner is uid {}: neither root nor this user",
+            "its directory is world-writable, and its owner is uid {}: neither root nor this user",
             stat.st_uid
         ))),
     }

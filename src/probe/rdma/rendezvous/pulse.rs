@@ -203,7 +203,7 @@ impl<M: DeserializeOwned> Shared<M> {
                 }
                 Ok(None) => break,
                 Err(FrameError::TooLong) => {
-                    return self.nonsense("a frame that is longer than frames are");
+                    return self.nonsense("a frame of more than 64 KiB");
                 }
                 Err(FrameError::Forged) => {
                     self.end(Error::Forged { peer: self.peer });
@@ -234,11 +234,11 @@ impl<M: DeserializeOwned> Shared<M> {
             if heard.elapsed() < SILENCE {
                 return Turn::Go;
             }
-            return self.gone(&format!("no sign of life for {} s", SILENCE.as_secs()));
+            return self.gone(&format!("no heartbeat for {} s", SILENCE.as_secs()));
         }
         let mut buffer = [0; 16384];
         match (&self.stream).read(&mut buffer) {
-            Ok(0) => self.gone("it closed the connection without a word"),
+            Ok(0) => self.gone("it closed the connection without a reason"),
             Ok(count) => {
                 *heard = Instant::now();
                 frames.feed(&buffer[..count]);
@@ -263,7 +263,7 @@ impl<M: DeserializeOwned> Shared<M> {
                     || state.waiting_bytes + text.len() > WAITING_BYTES
                 {
                     drop(state);
-                    return self.nonsense("more messages than this side was to receive");
+                    return self.nonsense("more unread messages than allowed");
                 }
                 state.waiting_bytes += text.len();
                 state.waiting.push_back((text.len(), message));
@@ -312,17 +312,13 @@ impl<M: DeserializeOwned> Shared<M> {
 /// What the other side is told of an error of this one.
 pub fn to_the_other_side(error: &Error) -> String {
     match error {
-        Error::Interrupted => {
-            "it was interrupted (Ctrl-C, or a signal that means the same)".to_owned()
-        }
-        Error::PeerGone { why, .. } => format!("this side was gone: {why}"),
+        Error::Interrupted => "it was interrupted (Ctrl-C or a signal)".to_owned(),
+        Error::PeerGone { why, .. } => format!("it lost the connection: {why}"),
         Error::Nonsense { quote, .. } => {
-            format!("it does not understand what this side sent: {quote}")
+            format!("it received a malformed message: {quote}")
         }
-        Error::Forged { .. } => "it received a frame that this side did not send".to_owned(),
-        Error::TimedOut { .. } => {
-            "it waited for a message of this side until its deadline".to_owned()
-        }
+        Error::Forged { .. } => "it received a frame with a wrong authentication code".to_owned(),
+        Error::TimedOut { .. } => "it received no message before its deadline".to_owned(),
         other => other.to_string(),
     }
 }

@@ -29,7 +29,7 @@ pub enum SecretError {
     },
     /// The text is not a secret.
     #[error(
-        "{source_name} holds no secret: one is {} hexadecimal digits, as gdr probe rdma --listen prints it, or openssl rand -hex {BYTES}",
+        "{source_name} has no valid secret: a secret is {} hexadecimal digits, as gdr probe rdma --listen or openssl rand -hex {BYTES} prints it",
         BYTES * 2
     )]
     Format {

@@ -29,7 +29,7 @@ impl<M: Serialize> Envelope<M> {
             .map_err(|error| format!("it cannot be written as JSON ({error})"))?;
         match payload.len() {
             ..=LONGEST => Ok(payload),
-            more => Err(format!("it has {more} bytes, and {LONGEST} are the most")),
+            more => Err(format!("it has {more} bytes, and the limit is {LONGEST}")),
         }
     }
 }

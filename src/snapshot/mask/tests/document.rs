@@ -85,7 +85,7 @@ fn rich() -> Snapshot {
     ];
     let mut snapshot = Snapshot::default();
     for (path, text) in texts {
-        snapshot.files.extend(with_text(path, text).files);
+        add_text(&mut snapshot, path, text);
     }
     let link = |target: &str| Recorded {
         link: Some(target.to_owned()),
@@ -196,12 +196,8 @@ fn masking_is_linear() {
     let line = "Nov 21 10:15:00 node17 kernel: nvidia 0000:1a:00.0: ac:1f:6b:12:34:56 at 10.20.30.40 deadbeef:: aaaa:bbbb\n";
     let lines = 2 << 20;
     let mut snapshot = with_text("/var/log/x", &line.repeat(lines / line.len()));
-    snapshot
-        .files
-        .extend(with_text("/var/log/y", &"a:".repeat(lines / 4)).files);
-    snapshot
-        .files
-        .extend(with_text("/var/log/z", &"node17x.".repeat(lines / 8)).files);
+    add_text(&mut snapshot, "/var/log/y", &"a:".repeat(lines / 4));
+    add_text(&mut snapshot, "/var/log/z", &"node17x.".repeat(lines / 8));
     let begin = Instant::now();
     mask(&mut snapshot, &known());
     let took = begin.elapsed();

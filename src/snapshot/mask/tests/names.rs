@@ -5,16 +5,8 @@ use super::*;
 #[test]
 fn volume_group_does_not_protect_a_name() {
     let mut snapshot = with_text("/dev/node17-vg/root", "");
-    snapshot.files.insert(
-        "/dev".to_owned(),
-        Recorded {
-            names: Some(["node17-vg", "nvidia0"].map(str::to_owned).to_vec()),
-            ..Recorded::default()
-        },
-    );
-    snapshot
-        .files
-        .extend(with_text("/some/file", "on node17").files);
+    add_names(&mut snapshot, "/dev", &["node17-vg", "nvidia0"]);
+    add_text(&mut snapshot, "/some/file", "on node17");
     mask(&mut snapshot, &known());
     assert_eq!(text_of(&snapshot, "/some/file"), "on maskedhost1");
     let names = snapshot.files["/dev"].names.clone().expect("names");
@@ -35,7 +27,7 @@ fn masks_common_words_in_name_positions_only() {
         ("/x", "mail identity@site.edu /home/release/x\n"),
     ];
     for (path, text) in others {
-        snapshot.files.extend(with_text(path, text).files);
+        add_text(&mut snapshot, path, text);
     }
     mask(&mut snapshot, &known());
     assert_eq!(
@@ -73,10 +65,12 @@ fn host_named_like_a_value_that_gdr_compares() {
 #[test]
 fn host_named_by_a_number() {
     let mut snapshot = with_text("/proc/sys/kernel/hostname", "4711\n");
-    snapshot
-        .files
-        .extend(with_text("/sys/class/infiniband/mlx5_0/node_desc", "4711 HCA-1").files);
-    snapshot.files.extend(with_text("/x", "4711").files);
+    add_text(
+        &mut snapshot,
+        "/sys/class/infiniband/mlx5_0/node_desc",
+        "4711 HCA-1",
+    );
+    add_text(&mut snapshot, "/x", "4711");
     snapshot.host.name = Some("4711".to_owned());
     mask(&mut snapshot, &known());
     assert_eq!(snapshot.host.name.as_deref(), Some("maskedhost1"));
@@ -128,20 +122,12 @@ fn device_names_with_guid_agree_everywhere() {
         &format!("{class}/rocex525400c0fe123455/node_guid"),
         "5254:00c0:fe12:3455\n",
     );
-    snapshot.files.extend(
-        with_text(
-            "/sys/class/infiniband_verbs/uverbs0/ibdev",
-            "rocex525400c0fe123455\n",
-        )
-        .files,
+    add_text(
+        &mut snapshot,
+        "/sys/class/infiniband_verbs/uverbs0/ibdev",
+        "rocex525400c0fe123455\n",
     );
-    snapshot.files.insert(
-        class.to_owned(),
-        Recorded {
-            names: Some(vec!["rocex525400c0fe123455".to_owned()]),
-            ..Recorded::default()
-        },
-    );
+    add_names(&mut snapshot, class, &["rocex525400c0fe123455"]);
     mask(&mut snapshot, &known());
     let name = "rocex0200000000000001";
     assert_eq!(snapshot.files[class].names, Some(vec![name.to_owned()]));
@@ -170,12 +156,8 @@ fn masks_private_words_of_modprobe() {
     };
     let mut snapshot = with_text(path, text);
     let record = serde_json::to_string(&image).expect("JSON");
-    snapshot
-        .files
-        .extend(with_text("/boot/initrd.img-6.8.0", &record).files);
-    snapshot
-        .files
-        .extend(with_text("/boot/initramfs-6.8.0.img", "acme's own").files);
+    add_text(&mut snapshot, "/boot/initrd.img-6.8.0", &record);
+    add_text(&mut snapshot, "/boot/initramfs-6.8.0.img", "acme's own");
     mask(&mut snapshot, &known());
     let document = serde_json::to_string(&snapshot).expect("JSON");
     assert!(

@@ -60,7 +60,6 @@ pub(crate) struct Surface {
 }
 
 /// Client handle and the control file that created it, which RM requires in every call.
-/// which RM refuses it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Caller<'a> {
     pub(crate) control: BorrowedFd<'a>,

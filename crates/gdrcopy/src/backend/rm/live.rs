@@ -407,7 +407,6 @@ unsafe fn control<T>(
 
 /// For a structure size that this driver does not know: error of RM, or of gVisor, which checks
 /// first.
-/// checks before RM does.
 fn unknown_size(error: &RmError) -> bool {
     match error {
         RmError::Status(status) => *status == Status::INVALID_PARAMETERS_SIZE,

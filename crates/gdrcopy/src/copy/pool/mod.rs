@@ -157,7 +157,6 @@ impl Pool {
 
     /// Stops using helpers for a while once they have lost more time than they gained, because
     /// other threads interrupt them on their CPUs: for 64 copies, then for twice as many each time.
-    /// copies, then for twice as many each time.
     fn judge(&self, gain: i64) {
         let gain = self
             .gain

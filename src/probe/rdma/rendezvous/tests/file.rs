@@ -81,13 +81,13 @@ fn the_file_is_its_owners_alone_and_goes_where_nobody_comes() {
     assert!(
         error
             .to_string()
-            .contains("rank 1 did not come to 127.0.0.1:"),
+            .contains("rank 1 did not connect to 127.0.0.1:"),
         "{error}"
     );
     assert!(
         error
             .to_string()
-            .contains("use a directory of this user's own that both machines see"),
+            .contains("use a directory of this user that both machines see"),
         "{error}"
     );
     assert!(!path.exists());
@@ -116,15 +116,15 @@ fn a_stale_file_is_not_believed() {
         (line(free.port(), "-"), "refused"),
         (
             line(free.port(), "another"),
-            "it is of another run (another, not job)",
+            "it belongs to another run (another, not job)",
         ),
-        (line(other_address.port(), "-"), "its secret is another one"),
+        (line(other_address.port(), "-"), "the secrets differ"),
         (line(web_port, "job"), "web server"),
         ("half a li".to_owned(), "not written by this version of gdr"),
         (String::new(), "not written by this version of gdr"),
         (
             "127.0.0.1 1 - -\n".to_owned(),
-            "rank 0 was given a secret, and this process was not",
+            "rank 0 has a secret, and this process has none",
         ),
     ];
     let folder = tempfile::tempdir().expect("a folder");
@@ -140,7 +140,7 @@ fn a_stale_file_is_not_believed() {
     }
     let nobody = other.join().expect("a thread").expect("nobody");
     assert!(
-        nobody.to_string().contains("its secret is another one"),
+        nobody.to_string().contains("its secret differs"),
         "{nobody}"
     );
 }
@@ -167,7 +167,7 @@ fn what_keeps_two_from_meeting_is_said() {
         error(&missing, 1)
     );
     assert!(
-        error(&missing, 2).contains("process 2"),
+        error(&missing, 2).contains("invalid rank 2"),
         "{}",
         error(&missing, 2)
     );

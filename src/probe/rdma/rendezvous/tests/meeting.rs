@@ -90,7 +90,7 @@ fn a_wait_for_nobody_ends_and_says_what_to_do() {
     let error = listener.accept::<Said>(&terms(Duration::from_millis(300)), &mut |_| {});
     let error = error.err().expect("nobody").to_string();
     assert!(
-        error.starts_with(&format!("nobody came to 0.0.0.0:{port} within 3")),
+        error.starts_with(&format!("no client connected to 0.0.0.0:{port} within 3")),
         "{error}"
     );
     assert!(error.contains("start gdr on the other machine"), "{error}");

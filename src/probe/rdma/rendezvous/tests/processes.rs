@@ -79,7 +79,7 @@ fn a_frozen_process_is_noticed_in_time_and_told_when_it_thaws() {
     other.signal(Signal::STOP);
     let error = failure(&link);
     assert!(
-        error.to_string().contains("no sign of life for 4 s"),
+        error.to_string().contains("no heartbeat for 4 s"),
         "{error}"
     );
     assert!(begun.elapsed() < BOTH + BUSY, "{:?}", begun.elapsed());
@@ -92,7 +92,7 @@ fn a_frozen_process_is_noticed_in_time_and_told_when_it_thaws() {
         .find(|line| line.contains("TROUBLE"))
         .expect("its trouble");
     assert!(
-        told.contains("failed: this side was gone: no sign of life for 4 s"),
+        told.contains("failed: it lost the connection: no heartbeat for 4 s"),
         "{told}"
     );
 }

@@ -203,7 +203,7 @@ fn neither_rank_uses_a_directory_where_others_exchange_files() {
     let path = folder.path().join("meet");
     for error in [first(&path), second(&path)] {
         assert!(
-            error.contains("everybody may exchange files in its directory"),
+            error.contains("any user can replace files in its directory"),
             "{error}"
         );
     }
@@ -215,7 +215,7 @@ fn neither_rank_uses_a_directory_where_others_exchange_files() {
     // Sticky, and this user's.
     set(0o1777);
     assert!(
-        first(&path).contains("rank 1 did not come"),
+        first(&path).contains("rank 1 did not connect"),
         "{}",
         first(&path)
     );
