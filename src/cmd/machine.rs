@@ -10,9 +10,10 @@ use super::document;
 use super::names::Names;
 use crate::cli::Global;
 use crate::collect::{self, CollectOptions};
-use crate::import;
+use crate::import::{self, SupportReport};
 use crate::model::{Fact, Facts, Side};
-use crate::world::World;
+use crate::pci::PciNames;
+use crate::world::{NOT_HELD, World};
 
 pub enum Machine {
     /// Live, laid out in a directory, or in a snapshot.
@@ -89,12 +90,19 @@ impl Machine {
 
     /// A machine from a file, a snapshot or a dump of another program, and what the file says of itself.
     pub fn read(file: &Path) -> anyhow::Result<(Self, Side)> {
-        let bytes = document::read(file)?;
         let mut side = Side {
             source: file.display().to_string(),
             ..Side::default()
         };
-        if let Some(snapshot) = document::snapshot(&bytes)? {
+        let read = document::open(file, |content| {
+            Ok(match import::support_report(content)? {
+                Some(report) => Read::Report(report),
+                None => Read::Document(document::whole(content)?),
+            })
+        })?;
+        if let Read::Document(bytes) = &read
+            && let Some(snapshot) = document::snapshot(bytes)?
+        {
             side.host = snapshot.host.name.clone();
             side.taken = Some(snapshot.taken.clone());
             return Ok((Self::World(World::snapshot(snapshot)), side));
@@ -104,12 +112,65 @@ impl Machine {
         let names = names
             .list()
             .ok_or_else(|| anyhow!("the list of parts cannot be read"))?;
-        let mut facts = import::facts(&bytes, names)?;
+        let mut facts = match read {
+            Read::Document(bytes) => import::facts(&bytes, names)?,
+            Read::Report(report) => reported(report, &side.source, names)?,
+        };
         side.host = facts.host.name.clone();
         facts.host.source = side.source.clone();
         let facts = Box::new(facts);
         Ok((Self::Imported { facts, here }, side))
     }
+}
+
+/// What a file that the user named holds.
+enum Read {
+    Document(Vec<u8>),
+    Report(SupportReport),
+}
+
+/// The facts of a support report: those of its files, and the PCI devices from the output of lspci if no file
+/// tells them.
+fn reported(report: SupportReport, source: &str, names: &PciNames) -> anyhow::Result<Facts> {
+    let SupportReport {
+        files,
+        lspci,
+        complete,
+    } = report;
+    let is_empty = files.is_empty();
+    let world = World::report(files, source.to_owned());
+    let mut facts = collect::facts(
+        &world,
+        CollectOptions {
+            nvme: true,
+            system: true,
+            modules: true,
+            software: true,
+            ..CollectOptions::default()
+        },
+    );
+    // That a report lacks most files is no remark: what needs them is unknown.
+    facts.notes.retain(|note| !note.message.ends_with(NOT_HELD));
+    let printed = match import::facts(&lspci, names) {
+        Ok(printed) if !printed.devices().is_empty() => printed,
+        _ if is_empty => bail!(
+            "it is a support report with neither the files nor the output of lspci that gdr reads"
+        ),
+        _ => return Ok(facts),
+    };
+    if facts.pci.known().is_none() {
+        facts.pci = printed.pci;
+        facts.partial = !complete;
+        facts.platform.paravirtual_devices = printed.platform.paravirtual_devices;
+        facts.notes.extend(printed.notes);
+    }
+    if facts.nvme.known().is_none() {
+        facts.nvme = printed.nvme;
+    }
+    if facts.rdma.known().is_none() {
+        facts.unnamed_nics = printed.unnamed_nics;
+    }
+    Ok(facts)
 }
 
 /// Where the answers come from: they look like those of the machine itself.

@@ -8,10 +8,13 @@ mod hwloc;
 mod limits;
 mod lspci;
 mod rdma_topo;
+mod support;
 mod tree;
 
 use crate::model::{Bdf, Facts, Ids, PciDevice};
 use crate::pci::PciNames;
+
+pub use support::{SupportReport, support_report};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dump {

@@ -28,6 +28,7 @@ mod hostile;
 mod import_hwloc;
 mod import_lspci;
 mod import_rdma_topo;
+mod import_support;
 mod kmod;
 mod layout;
 mod layout_lspci;
