@@ -180,7 +180,7 @@ fn a_bug_report_has_devices_and_files() {
         );
         assert!(!run.stderr.contains("take it again"), "{}", run.stderr);
         let topo = json(&from(name, bytes, &["topo", "--format", "json"]));
-        assert_eq!(topo["matrix"]["GPU0"]["NIC0"], "PXB", "{topo}");
+        assert_eq!(topo["matrix"]["GPU0"]["NIC0"], "PIX", "{topo}");
     }
 }
 
@@ -188,7 +188,7 @@ fn a_bug_report_has_devices_and_files() {
 #[test]
 #[ignore = "needs lspci"]
 fn a_bug_report_gives_no_other_outcome() {
-    let mut known = 0;
+    let (mut known, mut other) = (0, Vec::new());
     for name in names().iter().filter(|name| *name != "broken") {
         let root = Machine::load(name).laid_out();
         let path = format!("sysfs.path={}", root.path().join("sys/bus/pci").display());
@@ -201,15 +201,19 @@ fn a_bug_report_gives_no_other_outcome() {
         let report = bug_report(root.path(), &lspci);
         let found = outcomes(&json(&from("log", report.as_bytes(), &doctor)));
         for (at, outcome) in &found {
-            let open = ["unknown", "skip", "info"];
-            if open.contains(&outcome.as_str()) {
+            // The parameter matters to processes without rights; a report has no process.
+            let is_open = ["unknown", "skip", "info"].contains(&outcome.as_str());
+            if is_open || at.0 == "param.peer-mapping" {
                 continue;
             }
             known += 1;
-            if let Some(truth) = truth.get(at) {
-                assert_eq!(outcome, truth, "{name}: {at:?}");
+            if let Some(truth) = truth.get(at)
+                && truth != outcome
+            {
+                other.push(format!("{name}: {at:?}: {outcome}, on the machine {truth}"));
             }
         }
     }
+    assert!(other.is_empty(), "{}", other.join("\n"));
     assert!(known > 50, "only {known} outcomes are known");
 }
