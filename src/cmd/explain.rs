@@ -6,13 +6,12 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 
-use super::doctor;
 use super::machine::Machine;
 use super::profiles::expectations;
+use super::{doctor, document};
 use crate::check::{self, Check, Ctx};
 use crate::cli::{Explain, ExplainFormat, Global, style};
 use crate::explain::{self, MOST_BYTES, Matcher, Reading};
-use crate::input;
 use crate::model::{EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, ReadText, SymptomMatch};
 use crate::output::{self, Document};
 use crate::profile::Expectations;
@@ -178,10 +177,9 @@ fn reading(asked: &Request, global: &Global) -> anyhow::Result<(Reading, bool)> 
         Request::Check(_) => Ok(Default::default()),
         Request::Text(text) => Ok(read(&mut text.as_bytes())?),
         Request::File(file) => {
-            let name = file.to_string_lossy();
-            let mut opened = input::open(Path::new(file))
-                .with_context(|| format!("'{name}' cannot be opened"))?;
-            read(&mut opened).with_context(|| format!("'{name}' cannot be read"))
+            // A log may be compressed, like that of nvidia-bug-report.sh.
+            document::open(Path::new(file), |content| Ok(read(content)?))
+                .with_context(|| format!("'{}' cannot be read", file.to_string_lossy()))
         }
         Request::Input => {
             if global.from.as_deref() == Some(Path::new("-")) {

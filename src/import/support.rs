@@ -5,11 +5,16 @@
 //! the report is dropped where it is read, so a large report takes little memory. A path that the report does not
 //! hold was not asked for: it is unknown, not absent.
 
-mod bug_report;
+mod archive;
 mod recording;
+mod sections;
+mod tar;
 
 use std::collections::BTreeMap;
 use std::io;
+
+use recording::Recording;
+use sections::Layout;
 
 use super::ImportError;
 use crate::input::Lookahead;
@@ -32,8 +37,13 @@ pub struct SupportReport {
 /// Reads a support report; none if the content is something else, of which nothing is consumed then.
 pub fn support_report(content: &mut Lookahead<'_>) -> Result<Option<SupportReport>, ImportError> {
     let start = content.peek(LOOK)?;
-    if bug_report::is_format(start) {
-        return bug_report::read(content).map(Some);
+    if tar::is_format(start) {
+        return archive::read(content).map(Some);
+    }
+    if sections::is_bug_report(start) {
+        let mut recording = Recording::default();
+        sections::read(content, Layout::BugReport, &mut recording)?;
+        return Ok(Some(recording.finish()));
     }
     Ok(None)
 }

@@ -131,6 +131,25 @@ impl Recording {
         Ok(())
     }
 
+    /// A symbolic link. `/lib` is one where `/usr` is merged.
+    pub fn link(&mut self, path: &str, target: &str) -> Result<(), ImportError> {
+        const LONGEST: usize = 4096;
+        if !(is_kept(path) || path == "/lib") || target.len() > LONGEST {
+            return Ok(());
+        }
+        self.take(PER_PATH + path.len() + target.len())?;
+        let recorded = Recorded {
+            link: Some(target.to_owned()),
+            ..Recorded::default()
+        };
+        self.report.files.insert(path.to_owned(), recorded);
+        Ok(())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.report.files.is_empty() && self.report.lspci.is_empty()
+    }
+
     /// A directory all of whose names are known.
     pub fn directory(&mut self, path: &str, names: Vec<String>) -> Result<(), ImportError> {
         let length: usize = names.iter().map(|name| name.len() + 24).sum();
@@ -173,7 +192,10 @@ impl Recording {
             ("lsmod", _) => {
                 let lines = output.lines().filter(|line| !line.starts_with("Module "));
                 let modules = lines.filter_map(module).collect::<String>();
-                self.file("/proc/modules", modules.into_bytes())
+                match self.report.files.contains_key("/proc/modules") {
+                    true => Ok(()),
+                    false => self.file("/proc/modules", modules.into_bytes()),
+                }
             }
             _ => Ok(()),
         }

@@ -1,7 +1,7 @@
-//! The log of nvidia-bug-report.sh: sections below a line of underscores, each a file or a command's output.
+//! Texts with sections, each a file or a command's output: the log of nvidia-bug-report.sh, whose sections are
+//! below a line of underscores, and the files of supportconfig, whose sections begin with `#==[ Command ]===#`.
 
-use super::SupportReport;
-use super::recording::{MOST_FILE, Recording, absent};
+use super::recording::{MOST_FILE, Recording, absent, is_kept};
 use crate::import::ImportError;
 use crate::input::Lookahead;
 use crate::model::Failure;
@@ -14,7 +14,23 @@ const LONGEST: usize = 64 << 10;
 
 const EACCES: i32 = 13;
 
-pub(super) fn is_format(start: &[u8]) -> bool {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Layout {
+    BugReport,
+    Supportconfig,
+}
+
+impl Layout {
+    fn is_separator(self, line: &[u8]) -> bool {
+        match self {
+            Self::BugReport => line == SEPARATOR,
+            Self::Supportconfig => line.starts_with(b"#==["),
+        }
+    }
+}
+
+/// Whether a text is a log of nvidia-bug-report.sh.
+pub(super) fn is_bug_report(start: &[u8]) -> bool {
     start
         .split(|byte| *byte == b'\n')
         .any(|line| line.starts_with(FIRST))
@@ -31,19 +47,22 @@ enum Section {
     Other,
 }
 
-pub(super) fn read(content: &mut Lookahead<'_>) -> Result<SupportReport, ImportError> {
-    let mut recording = Recording::default();
+/// Reads the sections of a text into the recording.
+pub(super) fn read(
+    content: &mut Lookahead<'_>,
+    layout: Layout,
+    recording: &mut Recording,
+) -> Result<(), ImportError> {
     let mut section = Section::Other;
     let mut line = Vec::new();
     while next_line(content, &mut line)? {
-        let is_end = line == SEPARATOR;
         section = match section {
-            _ if is_end => {
-                end(section, true, &mut recording)?;
+            _ if layout.is_separator(&line) => {
+                end(section, true, recording)?;
                 Section::Begins
             }
             Section::Begins if line.is_empty() => Section::Begins,
-            Section::Begins => begin(&String::from_utf8_lossy(&line), &mut recording)?,
+            Section::Begins => begin(&String::from_utf8_lossy(&line), layout, recording)?,
             Section::File(path, body) => Section::File(path, longer(body, &line)),
             Section::Command(command, body) => Section::Command(command, longer(body, &line)),
             Section::Lspci(all) => {
@@ -51,37 +70,48 @@ pub(super) fn read(content: &mut Lookahead<'_>) -> Result<SupportReport, ImportE
                 Section::Lspci(all)
             }
             Section::Other => {
-                let line = String::from_utf8_lossy(&line);
-                single(&line, &mut recording)?;
+                single(&String::from_utf8_lossy(&line), recording)?;
                 Section::Other
             }
         };
-        // Every line of the report is one here, so remarks about lspci's output name the line of the report.
-        recording.lspci(b"\n", false)?;
+        // Every line of a log is one here, so remarks about lspci's output name the line of the log.
+        if layout == Layout::BugReport || matches!(section, Section::Lspci(_) | Section::Begins) {
+            recording.lspci(b"\n", false)?;
+        }
     }
-    end(section, false, &mut recording)?;
-    let gpus = "/proc/driver/nvidia/gpus";
-    let names = recording.names_below(gpus);
-    if !names.is_empty() {
-        recording.directory(gpus, names)?;
+    // The end of a log may be cut; a file in an archive is whole.
+    end(section, layout == Layout::Supportconfig, recording)?;
+    let directory = match layout {
+        Layout::BugReport => "/proc/driver/nvidia/gpus",
+        Layout::Supportconfig => "/etc/modprobe.d",
+    };
+    let names = recording.names_below(directory);
+    match names.is_empty() {
+        true => Ok(()),
+        false => recording.directory(directory, names),
     }
-    Ok(recording.finish())
 }
 
 /// What the first line of a section says of it.
-fn begin(line: &str, recording: &mut Recording) -> Result<Section, ImportError> {
-    if let Some(path) = line.strip_prefix("*** ") {
-        if let Some(path) = path.strip_suffix(" does not exist") {
-            recording.failed(path, absent())?;
-            return Ok(Section::Other);
-        }
-        if let Some(path) = path.strip_suffix(" is not readable") {
-            recording.failed(path, Failure::Errno(EACCES))?;
-            return Ok(Section::Other);
-        }
+fn begin(line: &str, layout: Layout, recording: &mut Recording) -> Result<Section, ImportError> {
+    let (named, gone, denied) = match layout {
+        Layout::BugReport => ("*** ", " does not exist", " is not readable"),
+        Layout::Supportconfig => ("# ", " - File not found", " - File not readable"),
+    };
+    let path = line.strip_prefix(named);
+    if let Some(path) = path.and_then(|path| path.strip_suffix(gone)) {
+        recording.failed(path, absent())?;
+        return Ok(Section::Other);
+    }
+    if let Some(path) = path.and_then(|path| path.strip_suffix(denied)) {
+        recording.failed(path, Failure::Errno(EACCES))?;
+        return Ok(Section::Other);
+    }
+    if let Some(path) = path.filter(|path| layout == Layout::BugReport || is_kept(path)) {
         return Ok(Section::File(path.to_owned(), Vec::new()));
     }
-    let mut words = line.split_ascii_whitespace();
+    let command = path.unwrap_or(line);
+    let mut words = command.split_ascii_whitespace();
     let program = words.next().and_then(|path| path.rsplit('/').next());
     Ok(match program {
         Some("lspci") => {
@@ -90,7 +120,7 @@ fn begin(line: &str, recording: &mut Recording) -> Result<Section, ImportError> 
             // A tree has no line that is read.
             Section::Lspci(!options.any(|option| "dst".contains(option)))
         }
-        Some("numactl") => Section::Command(line.to_owned(), Vec::new()),
+        Some("numactl" | "uname" | "lsmod") => Section::Command(command.to_owned(), Vec::new()),
         _ => {
             single(line, recording)?;
             Section::Other
@@ -103,7 +133,7 @@ fn single(line: &str, recording: &mut Recording) -> Result<(), ImportError> {
     if let Some(uname) = line.strip_prefix("uname: ") {
         return recording.uname(uname);
     }
-    match line.split_once(':') {
+    match line.split_once([':', '=']) {
         Some((path, value)) if path.starts_with("/sys/module/") && !path.contains(' ') => {
             recording.file(path, value.as_bytes().to_vec())
         }
