@@ -9,6 +9,8 @@ mod archive;
 mod recording;
 mod sections;
 mod tar;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::io;

@@ -122,3 +122,100 @@ impl Files for Report {
         self.0.read(&self.resolved(Question::Read, path)?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        let link = |target: &str| Recorded {
+            link: Some(target.to_owned()),
+            ..Recorded::default()
+        };
+        let state = |kind| {
+            Some(FileState {
+                kind,
+                mode: 0o444,
+                device: (0, 0),
+            })
+        };
+        let directory = |names: &[&str]| Recorded {
+            names: Some(names.iter().map(|name| (*name).to_owned()).collect()),
+            state: state(FileKind::Directory),
+            ..Recorded::default()
+        };
+        let mut gone = Recorded::default();
+        gone.errors.insert(Question::State, Failure::Errno(2));
+        let file = Recorded {
+            text: Some("inside\n".to_owned()),
+            state: state(FileKind::Regular),
+            ..Recorded::default()
+        };
+        let files = [
+            ("/sys/a/file", file),
+            ("/sys/relative", link("../sys/a/file")),
+            ("/sys/absolute", link("/sys/a/file")),
+            ("/sys/escape", link("../../../../sys/a/file")),
+            ("/sys/dir", link("a")),
+            ("/sys/loop", link("loop")),
+            ("/sys/dangling", link("/nowhere/x")),
+            ("/proc/driver", directory(&["nvidia"])),
+            ("/sys/module/gone", gone),
+            (
+                "/sys/module",
+                Recorded {
+                    names: Some(Vec::new()),
+                    ..Recorded::default()
+                },
+            ),
+        ];
+        Report::new(files.map(|(path, held)| (path.to_owned(), held)).into())
+    }
+
+    #[test]
+    fn links_stay_in_the_report() {
+        let report = report();
+        for path in [
+            "/sys/a/file",
+            "/sys/relative",
+            "/sys/absolute",
+            "/sys/escape",
+            "/sys/dir/file",
+            "/sys/dir/../a/file",
+            "/../sys/a/file",
+        ] {
+            assert_eq!(report.text(Path::new(path)).expect(path), "inside");
+            assert!(report.exists(Path::new(path)).expect(path));
+        }
+        let links = |path: &str| report.read_link(Path::new(path));
+        assert_eq!(links("/sys/dir").expect("a link"), Path::new("a"));
+        let no_link = links("/sys/a/file").expect_err("no link");
+        assert_eq!(no_link.failure(), Failure::Errno(22));
+        let why = |path: &str| report.read(Path::new(path)).expect_err(path).why();
+        assert_eq!(why("/sys/loop"), Why::Broken);
+        assert_eq!(why("/sys/dangling"), Why::NotCovered);
+    }
+
+    #[test]
+    fn only_what_the_report_says_is_absent() {
+        let report = report();
+        let is_absent = |path: &str| report.state(Path::new(path)).expect_err(path).is_absent();
+        assert!(is_absent("/sys/module/gone"));
+        assert!(is_absent("/sys/module/gone/version"));
+        assert!(is_absent("/proc/driver/gdrdrv/params"));
+        for path in [
+            "/proc/driver/nvidia/version",
+            "/sys/module/other",
+            "/dev/nvidia0",
+        ] {
+            assert!(!is_absent(path), "{path}");
+        }
+        assert!(
+            report
+                .list(Path::new("/sys/module"))
+                .expect("a list")
+                .is_empty()
+        );
+        assert!(report.list(Path::new("/dev")).is_err());
+    }
+}
