@@ -25,7 +25,7 @@ function __fish_gdr_using_subcommand
 end
 
 complete -c gdr -n "__fish_gdr_needs_command" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
-complete -c gdr -n "__fish_gdr_needs_command" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_needs_command" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
 complete -c gdr -n "__fish_gdr_needs_command" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -53,7 +53,7 @@ a\t'Atomics'
 p\t'PCI Express'"
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l path -d 'Explain the way between two devices: GPU0, NIC3, mlx5_0 or a PCI address' -r
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand topo" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand topo" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -75,7 +75,7 @@ script\t'A shell script that does the same'
 json\t'For programs: schema gdr.plan/1, and gdr.journal/1 once it is made'"
 complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l tools -d 'With --sysroot: run the programs in this directory in place of the machine\'s, with GDR_ROOT set' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -88,7 +88,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -s v -l verbose -d 'Say
 complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -l tools -d 'With --sysroot: run the programs in this directory in place of the machine\'s, with GDR_ROOT set' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand undo" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand undo" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -103,7 +103,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l diff -d 'Tell what 
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l format -d 'With --diff: how to print it' -r -f -a "table\t'For people'
 json\t'For programs: schema gdr.diff/1'"
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -285,7 +285,7 @@ p2p\t''
 mpi\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -304,7 +304,7 @@ p2p\t''
 mpi\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand explain" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand explain" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand explain" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand explain" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -325,7 +325,7 @@ p2p\t''
 mpi\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand fix" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fix" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -337,7 +337,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand fix" -l force -d 'Also make what
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -s v -l verbose -d 'Say on standard error what could not be read; doctor also shows what every finding rests on'
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async help" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async help" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async help" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async help" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -368,7 +368,7 @@ p2p\t''
 mpi\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -392,7 +392,7 @@ p2p\t''
 mpi\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -415,7 +415,7 @@ p2p\t''
 mpi\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -452,7 +452,7 @@ p2p\t''
 mpi\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -483,7 +483,7 @@ p2p\t''
 mpi\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"

@@ -59,11 +59,12 @@ pub struct Global {
     )]
     pub sysroot: Option<PathBuf>,
 
-    /// Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo
+    /// Look at the machine recorded in this file: a snapshot of gdr, a dump of lspci, hwloc or rdma_topo, or a support report
     ///
-    /// What it is, is seen from its content: what 'gdr snapshot' wrote (also compressed), the text of 'lspci -vvv' or
-    /// 'lspci -xxxx' (run as root it tells more), XML of 'lstopo --of xml', JSON of 'rdma_topo dump'. What the file cannot
-    /// tell is unknown. '-' is standard input.
+    /// What it is, is seen from its content: what 'gdr snapshot' wrote, the text of 'lspci -vvv' or 'lspci -xxxx' (run as
+    /// root it tells more), XML of 'lstopo --of xml', JSON of 'rdma_topo dump', the log of nvidia-bug-report.sh, an archive
+    /// (tar) of sosreport or supportconfig. Each may be compressed by gzip, xz or zstd. What the file cannot tell is
+    /// unknown. '-' is standard input.
     #[arg(
         long,
         value_name = "FILE",

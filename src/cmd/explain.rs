@@ -185,7 +185,8 @@ fn reading(asked: &Request, global: &Global) -> anyhow::Result<(Reading, bool)> 
             if global.from.as_deref() == Some(Path::new("-")) {
                 bail!("standard input can be the text or the machine (--from -), not both");
             }
-            read(&mut io::stdin().lock()).context("standard input cannot be read")
+            document::open(Path::new("-"), |content| Ok(read(content)?))
+                .context("standard input cannot be read")
         }
     }
 }

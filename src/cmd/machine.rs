@@ -158,7 +158,12 @@ fn reported(report: SupportReport, source: &str, names: &PciNames) -> anyhow::Re
         ),
         _ => return Ok(facts),
     };
-    if facts.pci.known().is_none() {
+    // A report may name functions and lack their files.
+    if !facts
+        .devices()
+        .iter()
+        .any(|device| device.ids.known().is_some())
+    {
         facts.pci = printed.pci;
         facts.partial = !complete;
         facts.platform.paravirtual_devices = printed.platform.paravirtual_devices;

@@ -73,7 +73,12 @@ fn lacks(recorded: &Recorded, name: &str) -> bool {
         .state
         .is_some_and(|state| state.kind == FileKind::Directory);
     let names = recorded.names.as_ref().filter(|_| is_whole);
-    names.is_some_and(|names| !names.iter().any(|held| held == name))
+    // Sorted where they were recorded.
+    names.is_some_and(|names| {
+        names
+            .binary_search_by(|held| held.as_str().cmp(name))
+            .is_err()
+    })
 }
 
 fn names(path: &Path) -> VecDeque<String> {

@@ -449,6 +449,36 @@ fn an_archive_stays_in_itself() {
     }
 }
 
+#[test]
+fn a_compressed_log_is_explained() {
+    let directory = scratch();
+    let line = "[   12.3] nvidia_peermem: Unknown symbol ib_register_peer_memory_client (err -2)\n";
+    let log = [SEPARATOR, FIRST, SEPARATOR, "dmesg:\n\n", line].concat();
+    let of = |bytes: &[u8]| {
+        let file = directory.path().join("log");
+        fs::write(&file, bytes).expect("a file");
+        let run = |gdr: Gdr| {
+            let run = gdr.run();
+            assert_eq!(run.code, 0, "{}", run.stderr);
+            let report = json(&run);
+            (report["matches"].clone(), report["read"].clone())
+        };
+        let gdr = || Gdr::new().args(["explain", "--no-run", "--format", "json"]);
+        let named = run(gdr().args([file.as_os_str()]));
+        assert_eq!(named, run(gdr().args(["-"]).stdin(&file)));
+        named
+    };
+    let plain = of(log.as_bytes());
+    assert!(
+        plain
+            .0
+            .as_array()
+            .is_some_and(|matches| !matches.is_empty()),
+        "{plain:?}"
+    );
+    assert_eq!(plain, of(&gzip(log.as_bytes())));
+}
+
 /// A report that is cut, damaged or no report is an error that says so, or it is read as far as it goes.
 #[test]
 fn a_broken_report_is_an_error_in_plain_words() {

@@ -70,14 +70,19 @@ pub(super) fn is_kept(path: &str) -> bool {
     }
 }
 
-/// The path without empty and `.` components; none if it has `..`.
+/// The path without empty and `.` components; none if it has `..`, or is longer or deeper than any of sysfs.
 pub(super) fn normal(path: &str) -> Option<String> {
+    const LONGEST: usize = 4096;
+    const DEEPEST: usize = 64;
+    if path.len() > LONGEST {
+        return None;
+    }
     let mut normal = String::with_capacity(path.len() + 1);
-    for part in path
+    let parts = path
         .split('/')
-        .filter(|part| !part.is_empty() && *part != ".")
-    {
-        if part == ".." {
+        .filter(|part| !part.is_empty() && *part != ".");
+    for (depth, part) in parts.enumerate() {
+        if part == ".." || depth == DEEPEST {
             return None;
         }
         normal.push('/');
@@ -150,7 +155,7 @@ impl Recording {
         self.report.files.is_empty() && self.report.lspci.is_empty()
     }
 
-    /// A directory all of whose names are known.
+    /// A directory all of whose names are known, sorted.
     pub fn directory(&mut self, path: &str, names: Vec<String>) -> Result<(), ImportError> {
         let length: usize = names.iter().map(|name| name.len() + 24).sum();
         self.take(PER_PATH + path.len() + length)?;
@@ -160,7 +165,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Names of the recorded files in a directory.
+    /// Names of the recorded files in a directory, sorted.
     pub fn names_below(&self, directory: &str) -> Vec<String> {
         let start = format!("{directory}/");
         let below = self.report.files.range(start.clone()..);
@@ -169,6 +174,7 @@ impl Recording {
             .filter_map(|rest| rest.split('/').next())
             .map(str::to_owned)
             .collect();
+        names.sort_unstable();
         names.dedup();
         names
     }

@@ -167,6 +167,16 @@ fn a_long_file_is_too_large() {
     );
 }
 
+#[test]
+fn names_that_lead_nowhere_are_ignored() {
+    use super::recording::normal;
+    assert_eq!(normal("./a//b/.").as_deref(), Some("/a/b"));
+    assert_eq!(normal("/a/../b"), None);
+    assert_eq!(normal(&"a/".repeat(64)).map(|path| path.len()), Some(128));
+    assert_eq!(normal(&"a/".repeat(65)), None);
+    assert_eq!(normal(&"a".repeat(5000)), None);
+}
+
 /// An entry with a pax header or a long name before it, as GNU tar writes them.
 #[test]
 fn long_names_are_read() {
