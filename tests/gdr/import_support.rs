@@ -588,7 +588,30 @@ fn bombs_stay_within_memory() {
         &vec![b'\n'; 96 << 20],
     ]
     .concat();
+    let mut functions = entry("sosreport-x/sys/bus/pci/devices/", b'5', "", b"");
+    for at in 0..14_000 {
+        let bdf = format!("{:04x}:{:02x}:{:02x}.0", at / 8192, at / 32 % 256, at % 32);
+        let link = format!("../../../devices/pci0000:00/{bdf}");
+        functions.extend(entry(
+            &format!("{start}sys/bus/pci/devices/{bdf}"),
+            b'2',
+            &link,
+            b"",
+        ));
+        for (name, value) in [
+            ("vendor", "0x10de"),
+            ("device", "0x2330"),
+            ("class", "0x030200"),
+            ("numa_node", "0"),
+        ] {
+            functions.extend(files(
+                start,
+                &[(&format!("sys/devices/pci0000:00/{bdf}/{name}"), value)],
+            ));
+        }
+    }
     for (name, bytes, words) in [
+        ("many functions", functions, None),
         ("a large file", zeros, None),
         (
             "many files",

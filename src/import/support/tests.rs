@@ -230,3 +230,79 @@ fn long_names_are_read() {
         );
     }
 }
+
+/// Whatever is changed in a report, it is read or an error.
+#[test]
+fn changed_reports_do_not_panic() {
+    let separator = "____________________________________________\n\n";
+    let log = format!(
+        "{separator}Start of NVIDIA bug report log file.\nuname: Linux a b\n{separator}/sbin/lspci -nn\n\n01:00.0 A: B\n\
+         {separator}*** /proc/modules\n*** ls: x\nnvidia 1 2 -\n{separator}/usr/bin/numactl -H\n\navailable: 1 nodes\n\
+         node 0 cpus: 0\n{separator}*** /proc/cmdline does not exist\n\n"
+    );
+    let entries = [
+        entry("x/proc/driver/", b'5', ""),
+        entry("PaxHeader", b'x', "24 path=x/proc/devices\n\n"),
+        entry("x/proc/cmdline", b'0', "iommu=pt\n"),
+        entry("x/etc/os-release", b'2', ""),
+        entry(
+            "x/hardware.txt",
+            b'0',
+            "#==[ Command ]=#\n# /sbin/lspci -nn\n01:00.0 A: B\n#==[ C ]=#\n# /proc/modules\na 1\n",
+        ),
+        entry("x/sos_commands/pci/lspci_-nnvv", b'0', "01:00.0 A: B\n"),
+        entry("x/proc/hole", b'S', "0"),
+    ];
+    let archive = entries.concat();
+    let mut random: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut next = |below: usize| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        (random % below as u64) as usize
+    };
+    for round in 0..6_000 {
+        let whole = if round % 2 == 0 {
+            log.as_bytes()
+        } else {
+            &archive
+        };
+        let mut bytes = whole.to_vec();
+        for _ in 0..=next(4) {
+            let at = next(bytes.len());
+            match next(4) {
+                0 => bytes.truncate(at.max(1)),
+                1 => bytes[at] = b"\0\n_ #*/7\xff"[next(9)],
+                2 => bytes.insert(at, b'\n'),
+                _ => bytes[at] = next(256) as u8,
+            }
+        }
+        // Without its sum no header would be read.
+        for block in bytes
+            .chunks_exact_mut(512)
+            .filter(|block| block[257..262] == *b"ustar")
+        {
+            sign(block);
+        }
+        let _ = read(&bytes);
+    }
+}
+
+fn sign(header: &mut [u8]) {
+    header[148..156].copy_from_slice(b"        ");
+    let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+    header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+}
+
+fn entry(name: &str, kind: u8, content: &str) -> Vec<u8> {
+    let mut block = vec![0; 512];
+    block[..name.len()].copy_from_slice(name.as_bytes());
+    let size = format!("{:011o}", content.len());
+    block[124..135].copy_from_slice(size.as_bytes());
+    block[156] = kind;
+    block[257..265].copy_from_slice(b"ustar\x0000");
+    sign(&mut block);
+    block.extend_from_slice(content.as_bytes());
+    block.resize(block.len().next_multiple_of(512), 0);
+    block
+}
