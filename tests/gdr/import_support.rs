@@ -225,16 +225,21 @@ fn entry(name: &str, kind: u8, link: &str, content: &[u8]) -> Vec<u8> {
     let mut put = |at: usize, text: &[u8]| block[at..at + text.len()].copy_from_slice(text);
     put(0, name.as_bytes());
     put(100, b"0000644\0");
-    put(124, format!("{:011o}\0", content.len()).as_bytes());
-    put(148, b"        ");
     put(156, &[kind]);
     put(157, link.as_bytes());
     put(257, b"ustar\x0000");
-    let sum: u64 = block.iter().map(|byte| u64::from(*byte)).sum();
-    block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    resize(&mut block, content.len() as u64);
     block.extend_from_slice(content);
     block.resize(block.len().next_multiple_of(512), 0);
     block
+}
+
+/// Lets a header claim a size.
+fn resize(header: &mut [u8], size: u64) {
+    header[124..136].copy_from_slice(format!("{size:011o}\0").as_bytes());
+    header[148..156].copy_from_slice(b"        ");
+    let sum: u64 = header.iter().map(|byte| u64::from(*byte)).sum();
+    header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
 }
 
 fn files(root: &str, files: &[(&str, &str)]) -> Vec<u8> {
@@ -490,10 +495,7 @@ fn a_broken_report_is_an_error_in_plain_words() {
     let huge = entry("x/proc/cmdline", b'L', "", &[b'a'; 70_000]);
     let other = files("photos/", &[("holiday.txt", "sun\n")]);
     let mut endless = entry("x/y", b'0', "", b"");
-    endless[124..136].copy_from_slice(b"77777777777\0");
-    endless[148..156].copy_from_slice(b"        ");
-    let sum: u64 = endless.iter().map(|byte| u64::from(*byte)).sum();
-    endless[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    resize(&mut endless, 0o77777777777);
     for (name, bytes, words) in [
         (
             "cut",
@@ -563,33 +565,11 @@ fn every_prefix_is_handled() {
     }
 }
 
-/// What unpacks to far more than the file has stays within the memory that any input may take.
-#[test]
-fn bombs_stay_within_memory() {
-    let directory = scratch();
-    let mut zeros = entry(
-        "x/proc/driver/nvidia/params",
-        b'0',
-        "",
-        &vec![b' '; 96 << 20],
-    );
+/// Functions as sysfs has them, without their configuration space.
+fn functions(count: u32) -> Vec<u8> {
     let start = "sosreport-x/";
-    let many: Vec<u8> = (0..150_000)
-        .flat_map(|at| files(start, &[(&format!("etc/modprobe.d/{at}.conf"), "")]))
-        .collect();
-    let lspci = files(
-        start,
-        &[("sos_commands/pci/lspci_-nnvv", &"0".repeat(96 << 20))],
-    );
-    zeros.extend(sosreport());
-    let text = [
-        SEPARATOR.as_bytes(),
-        FIRST.as_bytes(),
-        &vec![b'\n'; 96 << 20],
-    ]
-    .concat();
     let mut functions = entry("sosreport-x/sys/bus/pci/devices/", b'5', "", b"");
-    for at in 0..14_000 {
+    for at in 0..count {
         let bdf = format!("{:04x}:{:02x}:{:02x}.0", at / 8192, at / 32 % 256, at % 32);
         let link = format!("../../../devices/pci0000:00/{bdf}");
         functions.extend(entry(
@@ -610,9 +590,34 @@ fn bombs_stay_within_memory() {
             ));
         }
     }
+    functions
+}
+
+/// What unpacks to far more than the file has stays within the memory that any input may take.
+#[test]
+fn bombs_stay_within_memory() {
+    let directory = scratch();
+    let start = "sosreport-x/";
+    // A file of several members is made quickly.
+    let mebibytes = |byte: u8| gzip(&[byte].repeat(1 << 20)).repeat(80);
+    let header = |name: &str| {
+        let mut header = entry(&format!("{start}{name}"), b'0', "", b"");
+        resize(&mut header, 80 << 20);
+        gzip(&header)
+    };
+    let file = header("proc/driver/nvidia/params");
+    let large = [file, mebibytes(b' '), gzip(&sosreport())].concat();
+    let lspci = [header("sos_commands/pci/lspci_-nnvv"), mebibytes(b'0')].concat();
+    let thousand = |at| files(start, &[(&format!("etc/modprobe.d/{at}.conf"), "")]);
+    let many = gzip(&(0..1_000).flat_map(thousand).collect::<Vec<u8>>()).repeat(150);
+    let lines = [
+        gzip([SEPARATOR, FIRST].concat().as_bytes()),
+        mebibytes(b'\n'),
+    ]
+    .concat();
     for (name, bytes, words) in [
-        ("many functions", functions, None),
-        ("a large file", zeros, None),
+        ("many functions", gzip(&functions(4_000)), None),
+        ("a large file", large, None),
         (
             "many files",
             many,
@@ -625,17 +630,13 @@ fn bombs_stay_within_memory() {
         ),
         (
             "many lines",
-            text,
+            lines,
             Some("more than 64 MiB of what gdr reads"),
         ),
-        (
-            "no report",
-            vec![b'x'; 96 << 20],
-            Some("larger than 64 MiB"),
-        ),
+        ("no report", mebibytes(b'x'), Some("larger than 64 MiB")),
     ] {
         let file = directory.path().join("bomb");
-        fs::write(&file, gzip(&bytes)).expect("a file");
+        fs::write(&file, &bytes).expect("a file");
         let run = Gdr::within(MEMORY)
             .args(["doctor".as_ref(), "--from".as_ref(), file.as_os_str()])
             .run();
