@@ -11,7 +11,7 @@ use super::names::Names;
 use crate::cli::Global;
 use crate::collect::{self, CollectOptions};
 use crate::import::{self, SupportReport};
-use crate::model::{Fact, Facts, Side};
+use crate::model::{Fact, Facts, PciDevice, Side};
 use crate::pci::PciNames;
 use crate::world::{NOT_HELD, World};
 
@@ -164,7 +164,12 @@ fn reported(report: SupportReport, source: &str, names: &PciNames) -> anyhow::Re
         .iter()
         .any(|device| device.ids.known().is_some())
     {
-        facts.pci = printed.pci;
+        facts.pci = printed.pci.map(|devices| {
+            devices
+                .into_iter()
+                .map(|device| located(device, &world))
+                .collect()
+        });
         facts.partial = !complete;
         facts.platform.paravirtual_devices = printed.platform.paravirtual_devices;
         facts.notes.extend(printed.notes);
@@ -176,6 +181,24 @@ fn reported(report: SupportReport, source: &str, names: &PciNames) -> anyhow::Re
         facts.unnamed_nics = printed.unnamed_nics;
     }
     Ok(facts)
+}
+
+/// A function that lspci printed, with the files that the report holds of it: nvidia-bug-report.sh copies two of each
+/// NVIDIA function.
+fn located(mut device: PciDevice, world: &World) -> PciDevice {
+    let text = |name: &str| {
+        let path = format!("/sys/bus/pci/devices/{}/{name}", device.bdf);
+        world.files.text(Path::new(&path)).ok()
+    };
+    if device.numa_node.known().is_none()
+        && let Some(node) = text("numa_node").and_then(|text| text.parse::<i64>().ok())
+    {
+        device.numa_node = Fact::Known(u32::try_from(node).ok());
+    }
+    if let Some(cpus) = text("local_cpulist").and_then(|text| text.parse().ok()) {
+        device.attributes.get_or_insert_default().local_cpus = Fact::Known(cpus);
+    }
+    device
 }
 
 /// Where the answers come from: they look like those of the machine itself.

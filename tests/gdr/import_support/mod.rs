@@ -57,6 +57,7 @@ fn a_bug_report_has_devices_and_files() {
             "Model: \t\t NVIDIA H100\nGPU UUID: \t GPU-1\n",
         ),
         ("etc/os-release", "PRETTY_NAME=\"Ubuntu 24.04.1 LTS\"\n"),
+        ("sys/bus/pci/devices/0000:03:00.0/local_cpulist", "0-31\n"),
     ] {
         let path = root.path().join(path);
         fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
@@ -97,6 +98,7 @@ fn a_bug_report_has_devices_and_files() {
         assert!(!run.stderr.contains("take it again"), "{}", run.stderr);
         let topo = json(&from(name, bytes, &["topo", "--format", "json"]));
         assert_eq!(topo["matrix"]["GPU0"]["NIC0"], "PIX", "{topo}");
+        assert_eq!(topo["devices"][0]["cpus"], "0-31", "{topo}");
     }
 }
 

@@ -62,6 +62,7 @@ pub fn copied(root: &Path) -> String {
         "/proc/pci",
         "/proc/driver/nvidia/version",
         "/proc/driver/nvidia/params",
+        "/sys/bus/pci/devices/0000:03:00.0/local_cpulist",
     ];
     let mut paths: Vec<String> = fixed.map(str::to_owned).to_vec();
     if let Ok(gpus) = fs::read_dir(root.join("proc/driver/nvidia/gpus")) {
