@@ -25,7 +25,7 @@ function __fish_gdr_using_subcommand
 end
 
 complete -c gdr -n "__fish_gdr_needs_command" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_needs_command" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_needs_command" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
 complete -c gdr -n "__fish_gdr_needs_command" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -53,7 +53,7 @@ a\t'Atomics'
 p\t'PCI Express'"
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l path -d 'Show the path between two devices, such as GPU0, NIC3, mlx5_0 or a PCI address' -r
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand topo" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand topo" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -75,7 +75,7 @@ script\t'A shell script with the same steps'
 json\t'For programs: schema gdr.plan/1, or gdr.journal/1 after the repair'"
 complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l tools -d 'With --sysroot: run the programs in this directory instead of those of the machine, with GDR_ROOT set' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -88,7 +88,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -s v -l verbose -d 'Rep
 complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -l tools -d 'With --sysroot: run the programs in this directory instead of those of the machine, with GDR_ROOT set' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand undo" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand undo" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -103,7 +103,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l diff -d 'Show the d
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l format -d 'With --diff: output format' -r -f -a "table\t'For people'
 json\t'For programs: schema gdr.diff/1'"
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -285,7 +285,7 @@ p2p\t''
 mpi\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -304,7 +304,7 @@ p2p\t''
 mpi\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand explain" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand explain" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand explain" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand explain" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -325,7 +325,7 @@ p2p\t''
 mpi\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand fix" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fix" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -337,7 +337,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand fix" -l force -d 'Also make repa
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async help" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async help" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async help" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async help" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -368,7 +368,7 @@ p2p\t''
 mpi\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -392,7 +392,7 @@ p2p\t''
 mpi\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -415,7 +415,7 @@ p2p\t''
 mpi\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -452,7 +452,7 @@ p2p\t''
 mpi\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
@@ -483,7 +483,7 @@ p2p\t''
 mpi\t''
 all\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, or a dump of lspci, hwloc or rdma_topo' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"

@@ -1,5 +1,5 @@
-//! Any text is read as what another program printed (lspci, lstopo, rdma_topo) without a panic, and what it tells can be judged
-//! and drawn.
+//! Any text is read as what another program printed (lspci, lstopo, rdma_topo) or collected (nvidia-bug-report.sh, sosreport,
+//! supportconfig) without a panic, and what it tells can be judged and drawn.
 //!
 //! `cargo +nightly fuzz run import fuzz/corpus/import fuzz/seeds/import`
 
@@ -7,16 +7,20 @@
 
 use std::sync::LazyLock;
 
+use gdr::collect::{self, CollectOptions};
 use gdr::import;
+use gdr::input::Lookahead;
+use gdr::model::Facts;
 use gdr::pci::PciNames;
 use gdr::topo;
+use gdr::world::World;
 use libfuzzer_sys::fuzz_target;
 
 static NAMES: LazyLock<PciNames> =
     LazyLock::new(|| PciNames::new(None, "devices = []").expect("an empty list"));
 
 fuzz_target!(|bytes: &[u8]| {
-    let Ok(facts) = import::facts(bytes, &NAMES) else {
+    let Some(facts) = facts(bytes) else {
         return;
     };
     let topology = topo::topology(&facts);
@@ -27,3 +31,22 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
 });
+
+fn facts(mut bytes: &[u8]) -> Option<Facts> {
+    let text = bytes;
+    match import::support_report(&mut Lookahead::new(&mut bytes)) {
+        Ok(Some(report)) => {
+            let options = CollectOptions {
+                nvme: true,
+                system: true,
+                modules: true,
+                software: true,
+                ..CollectOptions::default()
+            };
+            let world = World::report(report.files, "a report".to_owned());
+            Some(collect::facts(&world, options))
+        }
+        Ok(None) => import::facts(text, &NAMES).ok(),
+        Err(_) => None,
+    }
+}

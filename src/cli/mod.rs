@@ -59,11 +59,12 @@ pub struct Global {
     )]
     pub sysroot: Option<PathBuf>,
 
-    /// Inspect the machine recorded in this file: a gdr snapshot, or a dump of lspci, hwloc or rdma_topo
+    /// Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report
     ///
-    /// The format is detected from the content: output of 'gdr snapshot' (also compressed), text of 'lspci -vvv' or
-    /// 'lspci -xxxx' (with more detail as root), XML of 'lstopo --of xml', JSON of 'rdma_topo dump'. Facts that the
-    /// file does not contain are unknown. '-' is standard input.
+    /// The format is detected from the content: output of 'gdr snapshot', text of 'lspci -vvv' or 'lspci -xxxx' (with
+    /// more detail as root), XML of 'lstopo --of xml', JSON of 'rdma_topo dump', the log of nvidia-bug-report.sh, a tar
+    /// archive of sosreport or supportconfig. Each may be compressed with gzip, xz or zstd. Facts that the file does not
+    /// contain are unknown. '-' is standard input.
     #[arg(
         long,
         value_name = "FILE",

@@ -4,11 +4,10 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 
 use anyhow::{anyhow, bail};
-use ruzstd::decoding::StreamingDecoder;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde::Deserialize;
 
-use crate::input::{self, json_error, zstd_error};
+use crate::input::{self, Lookahead, json_error};
 use crate::model::{SNAPSHOT_SCHEMA, Snapshot};
 use crate::output;
 
@@ -19,33 +18,27 @@ const MAX_BYTES: u64 = 64 << 20;
 /// MiB of memory.
 const MAX_SNAPSHOT_BYTES: usize = 8 << 20;
 
-/// Magic number of a Zstandard frame (RFC 8878, 3.1.1).
-const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-
-/// Reads a file, or standard input for '-', and decompresses it.
-pub fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
-    let bytes = match file == Path::new("-") {
-        true => limited(io::stdin().lock()),
-        false => limited(input::open(file)?),
-    }?;
-    if !bytes.starts_with(&ZSTD) {
-        return Ok(bytes);
-    }
-    let decoder =
-        StreamingDecoder::new(bytes.as_slice()).map_err(|error| anyhow!(zstd_error(&error)))?;
-    limited(decoder).map_err(|error| match error.downcast_ref::<io::Error>() {
-        Some(error) => anyhow!(zstd_error(error)),
-        None => error,
-    })
+/// Opens a file, or standard input for '-', and passes its decompressed content to `read`.
+pub fn open<T>(
+    file: &Path,
+    read: impl FnOnce(&mut Lookahead<'_>) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let mut file: Box<dyn Read> = match file == Path::new("-") {
+        true => Box::new(io::stdin().lock()),
+        false => Box::new(input::open(file)?),
+    };
+    let mut packed = Lookahead::new(file.as_mut());
+    let mut content = input::unpacked(&mut packed)?;
+    read(&mut Lookahead::new(content.as_mut()))
 }
 
-/// Reads in steps: a buffer that doubles could be twice as large as its content.
-fn limited(mut reader: impl Read) -> anyhow::Result<Vec<u8>> {
+/// Reads a whole document in steps: a buffer that doubles could be twice as large as its content.
+pub fn whole(reader: &mut impl Read) -> anyhow::Result<Vec<u8>> {
     const STEP: u64 = 4 << 20;
     let mut bytes = Vec::new();
     loop {
         bytes.reserve_exact(STEP as usize);
-        let count = reader.by_ref().take(STEP).read_to_end(&mut bytes)?;
+        let count = reader.take(STEP).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > MAX_BYTES {
             bail!("the file is larger than {} MiB", MAX_BYTES >> 20);
         }

@@ -6,13 +6,12 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 
-use super::doctor;
 use super::machine::Machine;
 use super::profiles::expectations;
+use super::{doctor, document};
 use crate::check::{self, Check, Ctx};
 use crate::cli::{Explain, ExplainFormat, Global, style};
 use crate::explain::{self, MOST_BYTES, Matcher, Reading};
-use crate::input;
 use crate::model::{
     EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, Finding, Outcome, ReadText, Standing,
     SymptomMatch,
@@ -181,16 +180,16 @@ fn read(request: &Request, global: &Global) -> anyhow::Result<(Reading, bool)> {
         Request::Check(_) => Ok(Default::default()),
         Request::Text(text) => Ok(search(&mut text.as_bytes())?),
         Request::File(file) => {
-            let name = file.to_string_lossy();
-            let mut opened =
-                input::open(Path::new(file)).with_context(|| format!("cannot open '{name}'"))?;
-            search(&mut opened).with_context(|| format!("cannot read '{name}'"))
+            // A log may be compressed, as that of nvidia-bug-report.sh.
+            document::open(Path::new(file), |content| Ok(search(content)?))
+                .with_context(|| format!("cannot read '{}'", file.to_string_lossy()))
         }
         Request::Input => {
             if global.from.as_deref() == Some(Path::new("-")) {
                 bail!("standard input cannot be both the text and the machine (--from -)");
             }
-            search(&mut io::stdin().lock()).context("cannot read standard input")
+            document::open(Path::new("-"), |content| Ok(search(content)?))
+                .context("cannot read standard input")
         }
     }
 }

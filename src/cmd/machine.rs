@@ -10,9 +10,10 @@ use super::document;
 use super::names::Names;
 use crate::cli::Global;
 use crate::collect::{self, CollectOptions};
-use crate::import;
-use crate::model::{Fact, Facts, Side};
-use crate::world::World;
+use crate::import::{self, SupportReport};
+use crate::model::{Fact, Facts, PciDevice, Side};
+use crate::pci::PciNames;
+use crate::world::{NOT_HELD, World};
 
 pub enum Machine {
     /// Live, a sysroot, or a snapshot.
@@ -89,12 +90,19 @@ impl Machine {
 
     /// Reads a snapshot or a dump of another program, and its description.
     pub fn read(file: &Path) -> anyhow::Result<(Self, Side)> {
-        let bytes = document::read(file)?;
         let mut side = Side {
             source: file.display().to_string(),
             ..Side::default()
         };
-        if let Some(snapshot) = document::snapshot(&bytes)? {
+        let read = document::open(file, |content| {
+            Ok(match import::support_report(content)? {
+                Some(report) => Read::Report(report),
+                None => Read::Document(document::whole(content)?),
+            })
+        })?;
+        if let Read::Document(bytes) = &read
+            && let Some(snapshot) = document::snapshot(bytes)?
+        {
             side.host = snapshot.host.name.clone();
             side.taken = Some(snapshot.taken.clone());
             return Ok((Self::World(World::snapshot(snapshot)), side));
@@ -104,12 +112,89 @@ impl Machine {
         let list = names
             .list()
             .ok_or_else(|| anyhow!("cannot read the list of device names"))?;
-        let mut facts = import::facts(&bytes, list)?;
+        let mut facts = match read {
+            Read::Document(bytes) => import::facts(&bytes, list)?,
+            Read::Report(report) => reported(report, &side.source, list)?,
+        };
         side.host = facts.host.name.clone();
         facts.host.source = side.source.clone();
         let facts = Box::new(facts);
         Ok((Self::Imported { facts, here }, side))
     }
+}
+
+/// The content of a file given with --from.
+enum Read {
+    Document(Vec<u8>),
+    Report(SupportReport),
+}
+
+/// The facts of a support report: from its files, and the PCI devices from the output of lspci if no file has them.
+fn reported(report: SupportReport, source: &str, names: &PciNames) -> anyhow::Result<Facts> {
+    let SupportReport {
+        files,
+        lspci,
+        complete,
+    } = report;
+    let is_empty = files.is_empty();
+    let world = World::report(files, source.to_owned());
+    let mut facts = collect::facts(
+        &world,
+        CollectOptions {
+            nvme: true,
+            system: true,
+            modules: true,
+            software: true,
+            ..CollectOptions::default()
+        },
+    );
+    // A report lacks most files; facts that need them are unknown.
+    facts.notes.retain(|note| !note.message.ends_with(NOT_HELD));
+    let printed = match import::facts(&lspci, names) {
+        Ok(printed) if !printed.devices().is_empty() => printed,
+        _ if is_empty => bail!("the support report has neither files of /sys nor output of lspci"),
+        _ => return Ok(facts),
+    };
+    // A report may name functions and lack their files.
+    if !facts
+        .devices()
+        .iter()
+        .any(|device| device.ids.known().is_some())
+    {
+        facts.pci = printed.pci.map(|devices| {
+            devices
+                .into_iter()
+                .map(|device| located(device, &world))
+                .collect()
+        });
+        facts.partial = !complete;
+        facts.platform.paravirtual_devices = printed.platform.paravirtual_devices;
+        facts.notes.extend(printed.notes);
+    }
+    if facts.nvme.known().is_none() {
+        facts.nvme = printed.nvme;
+    }
+    if facts.rdma.known().is_none() {
+        facts.unnamed_nics = printed.unnamed_nics;
+    }
+    Ok(facts)
+}
+
+/// Adds the files that the report has of a function: nvidia-bug-report.sh copies two for each NVIDIA function.
+fn located(mut device: PciDevice, world: &World) -> PciDevice {
+    let text = |name: &str| {
+        let path = format!("/sys/bus/pci/devices/{}/{name}", device.bdf);
+        world.files.text(Path::new(&path)).ok()
+    };
+    if device.numa_node.known().is_none()
+        && let Some(node) = text("numa_node").and_then(|text| text.parse::<i64>().ok())
+    {
+        device.numa_node = Fact::Known(u32::try_from(node).ok());
+    }
+    if let Some(cpus) = text("local_cpulist").and_then(|text| text.parse().ok()) {
+        device.attributes.get_or_insert_default().local_cpus = Fact::Known(cpus);
+    }
+    device
 }
 
 /// The source of the facts: a recorded machine looks like a live one otherwise.

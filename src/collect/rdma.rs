@@ -179,9 +179,17 @@ fn verbs(files: &dyn Files) -> Fact<BTreeMap<String, NodeFile>> {
         Ok(names) => {
             let mut nodes = BTreeMap::new();
             for name in names {
-                if let Ok(device) = files.text(Path::new(&format!("{class}/{name}/ibdev"))) {
-                    let node = || super::driver::node(files, &format!("/dev/infiniband/{name}"));
-                    nodes.entry(device).or_insert_with(node);
+                match files.text(Path::new(&format!("{class}/{name}/ibdev"))) {
+                    Ok(device) => {
+                        let node =
+                            || super::driver::node(files, &format!("/dev/infiniband/{name}"));
+                        nodes.entry(device).or_insert_with(node);
+                    }
+                    // Nothing is known of any device's node then.
+                    Err(error) if name.starts_with("uverbs") && !error.is_absent() => {
+                        return Fact::Unknown(error.why());
+                    }
+                    Err(_) => {}
                 }
             }
             Fact::Known(nodes)

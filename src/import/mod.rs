@@ -1,4 +1,4 @@
-//! Machine dumps → Facts: output of lspci, hwloc and rdma_topo. Pure.
+//! Machine dumps → Facts: output of lspci, hwloc and rdma_topo. Support reports → recorded files. Pure.
 //!
 //! What the format cannot contain is unknown, never guessed: if a dump omits the bridge above a
 //! function, the function's place is known only as far as the dump goes
@@ -8,10 +8,13 @@ mod hwloc;
 mod limits;
 mod lspci;
 mod rdma_topo;
+mod support;
 mod tree;
 
 use crate::model::{Bdf, Facts, Ids, PciDevice};
 use crate::pci::PciNames;
+
+pub use support::{SupportReport, support_report};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dump {
@@ -26,8 +29,8 @@ pub enum Dump {
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     #[error(
-        "not a gdr snapshot, lspci text, hwloc XML or rdma_topo JSON; take a snapshot with 'gdr snapshot -o FILE', or a \
-         dump with 'lspci -vvv' as root"
+        "not a gdr snapshot, lspci text, hwloc XML, rdma_topo JSON, log of nvidia-bug-report.sh, or archive of sosreport or \
+         supportconfig; take a snapshot with 'gdr snapshot -o FILE', or a dump with 'lspci -vvv' as root"
     )]
     Unrecognised,
     #[error("{0}")]

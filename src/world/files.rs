@@ -221,6 +221,9 @@ fn operation(question: Question) -> &'static str {
     }
 }
 
+/// What an error says of a path that was not asked for when the machine was recorded.
+pub const NOT_HELD: &str = "not in this snapshot; take it again with this version of gdr";
+
 pub fn failure(error: &io::Error) -> Failure {
     match (error.raw_os_error(), error.kind()) {
         (Some(number), _) => Failure::Errno(number),
@@ -234,10 +237,7 @@ pub fn failed(failure: &Failure) -> io::Error {
     match failure {
         Failure::Errno(number) => io::Error::from_raw_os_error(*number),
         Failure::TooLarge => io::ErrorKind::FileTooLarge.into(),
-        Failure::NotHeld => io::Error::new(
-            io::ErrorKind::Unsupported,
-            "not in this snapshot; take it again with this version of gdr",
-        ),
+        Failure::NotHeld => io::Error::new(io::ErrorKind::Unsupported, NOT_HELD),
         Failure::Invalid(words) => io::Error::new(io::ErrorKind::InvalidData, words.clone()),
     }
 }

@@ -11,24 +11,27 @@ mod host;
 mod libraries;
 mod record;
 mod replay;
+mod report;
 mod tools;
 mod tree;
 mod walk;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 pub use executor::{
     CommandLine, Executor, FileImage, Holder, LARGEST, Lock, Locked, PrivateDirectory, Program, Ran,
 };
-pub use files::{FileError, Files, MOST, OpenFile, Reduce, as_text};
+pub use files::{FileError, Files, MOST, NOT_HELD, OpenFile, Reduce, as_text};
 pub use libraries::{Libraries, NvmlQuery, Reading, VerbsQuery, answer_for_parent};
 pub use tools::Tools;
 
-use crate::model::{Host, SNAPSHOT_SCHEMA, Snapshot};
+use crate::model::{Host, Recorded, RecordedLibraries, SNAPSHOT_SCHEMA, Snapshot};
 use libraries::Answers;
 use record::{Log, Recorder};
 use replay::Replay;
+use report::Report;
 use tools::ToolAnswers;
 use tree::Tree;
 
@@ -41,6 +44,7 @@ pub struct World {
 
 enum Source {
     Live,
+    /// A directory or a report, by its name. Its header is read from its files.
     Directory(String),
     /// A snapshot, or a recorded world, whose header was read at the start.
     Recorded(Host),
@@ -82,6 +86,17 @@ impl World {
             libraries: Libraries::recorded(snapshot.libraries),
             tools: Tools::recorded(snapshot.tools),
             source: Source::Recorded(snapshot.host),
+        }
+    }
+
+    /// The part of a machine that a support report holds: files, and nothing that libraries or tools answered.
+    /// `source` names the report.
+    pub fn report(files: BTreeMap<String, Recorded>, source: String) -> Self {
+        Self {
+            files: Box::new(Report::new(files)),
+            libraries: Libraries::recorded(RecordedLibraries::default()),
+            tools: Tools::recorded(BTreeMap::new()),
+            source: Source::Directory(source),
         }
     }
 

@@ -15,6 +15,11 @@ impl Replay {
         Self(Arc::new(files))
     }
 
+    /// What is recorded of a path.
+    pub fn recorded(&self, path: &Path) -> Option<&Recorded> {
+        self.0.get(path.to_str()?)
+    }
+
     /// The recorded answer or error; an error if there is none.
     fn answer<T>(
         &self,
@@ -22,7 +27,7 @@ impl Replay {
         path: &Path,
         value: impl FnOnce(&Recorded) -> Option<T>,
     ) -> Result<T, FileError> {
-        let recorded = path.to_str().and_then(|path| self.0.get(path));
+        let recorded = self.recorded(path);
         if let Some(value) = recorded.and_then(value) {
             return Ok(value);
         }
@@ -70,8 +75,7 @@ impl Files for Replay {
     }
 
     fn usable(&self, path: &Path) -> Fact<bool> {
-        let recorded = path.to_str().and_then(|path| self.0.get(path));
-        recorded
+        self.recorded(path)
             .and_then(|recorded| recorded.usable.clone())
             .unwrap_or_default()
     }

@@ -51,11 +51,7 @@ fn clears_redirecting_ports_and_undoes_it() {
 
     let run = bench.repair(&["fix-acs", "--yes"]);
     ended(&run, 0);
-    assert!(
-        run.stdout.contains("pcie.acs: fixed."),
-        "{}",
-        run.stdout
-    );
+    assert!(run.stdout.contains("pcie.acs: fixed."), "{}", run.stdout);
     assert!(bench.holds("pcie.acs", &[]));
     for (bdf, old) in [("0000:02:00.0", &gpu), ("0000:02:01.0", &nic)] {
         let new = config(&bench, bdf);

@@ -106,11 +106,7 @@ fn makes_missing_node_now_and_at_boot() {
     assert_eq!(outcome(&bench), "warn");
     let run = bench.repair(&["fix", "gdrdrv-node", "--yes", "--profile", "gdrcopy"]);
     ended(&run, 0);
-    assert!(
-        run.stdout.contains("gdrdrv.node: fixed."),
-        "{}",
-        run.stdout
-    );
+    assert!(run.stdout.contains("gdrdrv.node: fixed."), "{}", run.stdout);
     assert_eq!(node(&bench), Some((240, 0, 0o666)));
     assert_eq!(outcome(&bench), "pass");
     let again = bench.repair(&["fix", "gdrdrv-node", "--yes"]);

@@ -72,11 +72,7 @@ fn changes_group_type_of_unbound_gpu() {
         "{}",
         run.stdout
     );
-    assert!(
-        run.stdout.contains("pcie.iommu: fixed."),
-        "{}",
-        run.stdout
-    );
+    assert!(run.stdout.contains("pcie.iommu: fixed."), "{}", run.stdout);
     assert_eq!(bench.text("sys/kernel/iommu_groups/13/type"), "identity\n");
     assert!(bench.holds("pcie.iommu", &[]));
     let again = bench.repair(&["fix", "iommu", "--yes"]);

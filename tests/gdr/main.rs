@@ -29,6 +29,7 @@ mod import_gaps;
 mod import_hwloc;
 mod import_lspci;
 mod import_rdma_topo;
+mod import_support;
 mod kmod;
 mod layout;
 mod layout_lspci;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use super::input::{fill, invalid, truncated};
+use crate::input::{fill, invalid, truncated};
 
 const HEADER: usize = 110;
 

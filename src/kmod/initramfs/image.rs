@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 
 use super::archive::{self, Entry, Kind, Visitor};
-use super::input::{Input, fill, invalid};
 use super::uki;
-use super::unpack::Compression;
+use crate::input::{Compression, Lookahead, fill, invalid};
+
 use crate::kmod::directive::{directives, kept};
 use crate::kmod::directories::{NEWEST, directories};
 use crate::kmod::nvidia;
@@ -73,7 +73,7 @@ fn archives(
 ) -> io::Result<()> {
     /// Real images have two for microcode, one for modules, one for the rest.
     const MOST: usize = 64;
-    let mut input = Input::new(stream);
+    let mut input = Lookahead::new(stream);
     loop {
         while let Some(zeros) = zeros(input.buffered()?) {
             input.consume(zeros);

@@ -5,8 +5,6 @@
 
 mod archive;
 mod image;
-mod input;
 mod uki;
-mod unpack;
 
 pub use image::{Reading, read, read_unified};

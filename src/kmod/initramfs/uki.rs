@@ -3,7 +3,7 @@
 
 use std::io::{self, Read};
 
-use super::input::{fill, invalid, truncated};
+use crate::input::{fill, invalid, truncated};
 
 /// Limits; ukify's stub has 15 sections and one page of headers.
 const LONGEST_STUB: u32 = 1 << 20;

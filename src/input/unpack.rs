@@ -1,5 +1,5 @@
-//! Decompresses an initramfs. Memory is bounded: dictionaries and windows up to 32 MiB, as `xz -8` and
-//! `zstd -19` need.
+//! Decompresses a stream: an initramfs, or a file that a user named. Memory is bounded: dictionaries and
+//! windows up to 32 MiB, as `xz -8` and `zstd -19` need.
 
 use std::io::{self, Read};
 
@@ -8,13 +8,13 @@ use miniz_oxide::{DataFormat, MZFlush, MZStatus};
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 use xz4rust::{XzDecoder, XzError};
 
-use super::input::{Input, invalid, truncated};
-use crate::input::zstd_error;
+use super::lookahead::{Lookahead, fill, invalid, truncated};
+use super::syntax::zstd_error;
 
 const LARGEST: usize = 32 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Compression {
+pub enum Compression {
     None,
     Gzip,
     Xz,
@@ -23,18 +23,24 @@ pub(super) enum Compression {
 }
 
 impl Compression {
-    /// Detects the compression from the first bytes like the kernel (lib/decompress.c).
+    /// Detects the compression of an initramfs from its first bytes like the kernel (lib/decompress.c).
     pub fn of(first: &[u8]) -> io::Result<Self> {
         match first {
             [b'0', b'7', b'0', b'7', b'0', b'1' | b'2', ..] => Ok(Self::None),
-            [0x1f, 0x8b | 0x9e, ..] => Ok(Self::Gzip),
-            [0xfd, b'7', ..] => Ok(Self::Xz),
-            [0x28, 0xb5, 0x2f, 0xfd, ..] => Ok(Self::Zstd),
-            [0x02, 0x21, 0x4c, 0x18, ..] => Ok(Self::Lz4),
+            _ => Self::signature(first)?.ok_or_else(|| invalid("not an initramfs")),
+        }
+    }
+
+    fn signature(first: &[u8]) -> io::Result<Option<Self>> {
+        match first {
+            [0x1f, 0x8b | 0x9e, ..] => Ok(Some(Self::Gzip)),
+            [0xfd, b'7', ..] => Ok(Some(Self::Xz)),
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Ok(Some(Self::Zstd)),
+            [0x02, 0x21, 0x4c, 0x18, ..] => Ok(Some(Self::Lz4)),
             [b'B', b'Z', b'h', ..] => Err(invalid("bzip2 compression is not supported")),
             [0x5d, 0x00, ..] => Err(invalid("lzma compression is not supported")),
             [0x89, 0x4c, 0x5a, 0x4f, ..] => Err(invalid("lzop compression is not supported")),
-            _ => Err(invalid("not an initramfs")),
+            _ => Ok(None),
         }
     }
 
@@ -49,10 +55,10 @@ impl Compression {
     }
 
     /// The decompressed stream; afterwards the input is positioned after it.
-    pub fn unpack<'i, 's>(self, input: &'i mut Input<'s>) -> io::Result<Box<dyn Read + 'i>> {
+    pub fn unpack<'i, 's>(self, input: &'i mut Lookahead<'s>) -> io::Result<Box<dyn Read + 'i>> {
         Ok(match self {
             Self::None => Box::new(input),
-            Self::Gzip => Box::new(Gzip::new(input)?),
+            Self::Gzip => Box::new(Gzip::new(input, false)?),
             Self::Xz => Box::new(Xz {
                 input,
                 // 1 MiB is dracut's choice; grows up to the limit if the stream needs more.
@@ -77,6 +83,14 @@ impl Compression {
     }
 }
 
+/// The content of a document, decompressed if it is compressed.
+pub fn unpacked<'i, 's>(input: &'i mut Lookahead<'s>) -> io::Result<Box<dyn Read + 'i>> {
+    match Compression::signature(input.peek(6)?)? {
+        Some(Compression::Gzip) => Ok(Box::new(Gzip::new(input, true)?)),
+        compression => compression.unwrap_or(Compression::None).unpack(input),
+    }
+}
+
 /// A decoder whose errors are plain words.
 struct Zstd<R>(R);
 
@@ -88,38 +102,57 @@ impl<R: Read> Read for Zstd<R> {
     }
 }
 
-/// A gzip member (RFC 1952). Its checksum is not verified.
+/// One gzip member (RFC 1952), or all of a file: programs append members to a log. Their checksums are not
+/// verified.
 struct Gzip<'i, 's> {
-    input: &'i mut Input<'s>,
+    input: &'i mut Lookahead<'s>,
     state: Box<InflateState>,
+    all: bool,
     ended: bool,
 }
 
 impl<'i, 's> Gzip<'i, 's> {
-    fn new(input: &'i mut Input<'s>) -> io::Result<Self> {
-        let mut head = [0; 10];
-        input.read_exact(&mut head).map_err(|_| truncated())?;
-        let flags = head[3];
-        if flags & 4 != 0 {
-            let mut length = [0; 2];
-            input.read_exact(&mut length).map_err(|_| truncated())?;
-            skip(input, u64::from(u16::from_le_bytes(length)))?;
-        }
-        // File name and comment.
-        for flag in [8, 16] {
-            let mut byte = [u8::from(flags & flag != 0)];
-            while byte[0] != 0 {
-                input.read_exact(&mut byte).map_err(|_| truncated())?;
-            }
-        }
-        if flags & 2 != 0 {
-            skip(input, 2)?;
-        }
+    fn new(input: &'i mut Lookahead<'s>, all: bool) -> io::Result<Self> {
+        gzip_header(input)?;
         Ok(Self {
             input,
             state: InflateState::new_boxed(DataFormat::Raw),
+            all,
             ended: false,
         })
+    }
+
+    /// Skips a member's checksum and the header of the next.
+    fn next_member(&mut self) -> io::Result<()> {
+        skip(self.input, 8)?;
+        self.ended = !(self.all && self.input.peek(2)? == [0x1f, 0x8b]);
+        if !self.ended {
+            gzip_header(self.input)?;
+            self.state.reset(DataFormat::Raw);
+        }
+        Ok(())
+    }
+}
+
+fn gzip_header(input: &mut Lookahead<'_>) -> io::Result<()> {
+    let mut head = [0; 10];
+    fill(input, &mut head)?;
+    let flags = head[3];
+    if flags & 4 != 0 {
+        let mut length = [0; 2];
+        fill(input, &mut length)?;
+        skip(input, u64::from(u16::from_le_bytes(length)))?;
+    }
+    // File name and comment.
+    for flag in [8, 16] {
+        let mut byte = [u8::from(flags & flag != 0)];
+        while byte[0] != 0 {
+            fill(input, &mut byte)?;
+        }
+    }
+    match flags & 2 {
+        0 => Ok(()),
+        _ => skip(input, 2),
     }
 }
 
@@ -131,10 +164,7 @@ impl Read for Gzip<'_, '_> {
             let done = inflate(&mut self.state, buffered, out, MZFlush::None);
             self.input.consume(done.bytes_consumed);
             match done.status {
-                Ok(MZStatus::StreamEnd) => {
-                    self.ended = true;
-                    skip(self.input, 8)?;
-                }
+                Ok(MZStatus::StreamEnd) => self.next_member()?,
                 Ok(_) if done.bytes_written == 0 && done.bytes_consumed == 0 && at_end => {
                     return Err(truncated());
                 }
@@ -151,7 +181,7 @@ impl Read for Gzip<'_, '_> {
 }
 
 struct Xz<'i, 's> {
-    input: &'i mut Input<'s>,
+    input: &'i mut Lookahead<'s>,
     decoder: Box<XzDecoder<'static>>,
     ended: bool,
 }
@@ -188,7 +218,7 @@ impl Read for Xz<'_, '_> {
 
 /// LZ4's legacy frame, which the kernel uses: blocks of 8 MiB, each after its compressed length.
 struct Lz4<'i, 's> {
-    input: &'i mut Input<'s>,
+    input: &'i mut Lookahead<'s>,
     block: Vec<u8>,
     at: usize,
 }
@@ -247,7 +277,7 @@ impl Lz4<'_, '_> {
     }
 }
 
-fn skip(input: &mut Input<'_>, count: u64) -> io::Result<()> {
+fn skip(input: &mut Lookahead<'_>, count: u64) -> io::Result<()> {
     let skipped = io::copy(&mut input.take(count), &mut io::sink())?;
     if skipped < count {
         return Err(truncated());

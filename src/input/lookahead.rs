@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 const CHUNK: usize = 128 << 10;
 
-pub(super) struct Input<'a> {
+pub struct Lookahead<'a> {
     stream: &'a mut dyn Read,
     buffer: Vec<u8>,
     at: usize,
@@ -12,7 +12,7 @@ pub(super) struct Input<'a> {
     pub taken: u64,
 }
 
-impl<'a> Input<'a> {
+impl<'a> Lookahead<'a> {
     pub fn new(stream: &'a mut dyn Read) -> Self {
         Self {
             stream,
@@ -61,7 +61,7 @@ impl<'a> Input<'a> {
     }
 }
 
-impl Read for Input<'_> {
+impl Read for Lookahead<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let buffered = self.buffered()?;
         let count = buffered.len().min(out.len());
@@ -71,18 +71,18 @@ impl Read for Input<'_> {
     }
 }
 
-pub(super) fn truncated() -> io::Error {
-    io::Error::new(io::ErrorKind::UnexpectedEof, "the image is truncated")
+pub fn truncated() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the file is truncated")
 }
 
 /// Reads all of `out`, or fails with [`truncated`].
-pub(super) fn fill(stream: &mut dyn Read, out: &mut [u8]) -> io::Result<()> {
+pub fn fill(stream: &mut dyn Read, out: &mut [u8]) -> io::Result<()> {
     stream.read_exact(out).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => truncated(),
         _ => error,
     })
 }
 
-pub(super) fn invalid(what: impl Into<String>) -> io::Error {
+pub fn invalid(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.into())
 }

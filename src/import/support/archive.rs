@@ -1,0 +1,145 @@
+//! The archive of sosreport or supportconfig.
+//!
+//! sosreport copies files and directories below one directory and puts output of commands into `sos_commands/`;
+//! supportconfig writes both as sections of text files. An archive of a root's directories is read in the same way.
+
+use std::io::Read;
+
+use super::recording::{MOST_FILE, Recording, is_kept, normal};
+use super::sections::{self, Layout};
+use super::tar::{self, Entry, Kind};
+use super::{SupportReport, recording};
+use crate::import::ImportError;
+use crate::input::Lookahead;
+use crate::model::Failure;
+
+/// Limit of lspci's output: 5,000 functions with their bytes.
+const MOST_LSPCI: usize = 64 << 20;
+
+/// Directories that are copied whole if at all: what is not in them is absent. Of others the archive has some names.
+const WHOLE: [&str; 16] = [
+    "/boot/loader/entries",
+    "/etc/modprobe.d",
+    "/etc/modules-load.d",
+    "/etc/security/limits.d",
+    "/etc/systemd/system.conf.d",
+    "/lib/modprobe.d",
+    "/proc/driver",
+    "/run/modprobe.d",
+    "/sys/bus/pci/devices",
+    "/sys/class/infiniband",
+    "/sys/class/iommu",
+    "/sys/class/nvme",
+    "/sys/devices/system/node",
+    "/sys/kernel/iommu_groups",
+    "/sys/kernel/mm/memory_peers",
+    "/usr/lib/modprobe.d",
+];
+
+/// Directories of a root. Where the archive has another one at its top, that one is the root.
+const TOP: [&str; 7] = ["boot", "etc", "lib", "proc", "run", "sys", "usr"];
+
+/// The files of supportconfig with sections that are read.
+const SECTIONS: [&str; 6] = [
+    "/basic-environment.txt",
+    "/boot.txt",
+    "/hardware.txt",
+    "/memory.txt",
+    "/modules.txt",
+    "/ib.txt",
+];
+
+pub(super) fn read(content: &mut Lookahead<'_>) -> Result<SupportReport, ImportError> {
+    let mut recording = Recording::default();
+    let mut directories = Vec::new();
+    tar::entries(content, &mut |entry, body| {
+        let Some(path) = inner(&entry.path) else {
+            return Ok(());
+        };
+        match &entry.kind {
+            Kind::File => file(&path, entry, body, &mut recording),
+            Kind::Link(target) => recording.link(&path, target),
+            Kind::Directory if is_whole(&path) => {
+                recording.directory(&path, Vec::new())?;
+                directories.push(path);
+                Ok(())
+            }
+            Kind::Directory => Ok(()),
+            Kind::Other => recording.failed(&path, Failure::NotHeld),
+        }
+    })?;
+    // The names of a directory are known now that all entries were read.
+    for path in directories {
+        let names = recording.names_below(&path);
+        recording.directory(&path, names)?;
+    }
+    match recording.is_empty() {
+        true => Err(ImportError::Malformed(
+            "it is a tar archive, and not one of sosreport or supportconfig: it has neither the files nor the output \
+             of lspci that gdr reads"
+                .to_owned(),
+        )),
+        false => Ok(recording.finish()),
+    }
+}
+
+/// The path on the machine; none of a name that leads out of the archive.
+fn inner(path: &str) -> Option<String> {
+    let path = normal(path)?;
+    let top = path.split('/').nth(1)?;
+    match TOP.contains(&top) {
+        true => Some(path),
+        false => Some(path[top.len() + 1..].to_owned()),
+    }
+}
+
+fn is_whole(path: &str) -> bool {
+    let is_ports = path.ends_with("/ports") && path.contains("/infiniband/");
+    is_ports || WHOLE.iter().any(|whole| path.starts_with(whole))
+}
+
+fn file(
+    path: &str,
+    entry: &Entry,
+    body: &mut dyn Read,
+    recording: &mut Recording,
+) -> Result<(), ImportError> {
+    if is_kept(path) {
+        return match entry.size > MOST_FILE as u64 {
+            true => recording.failed(path, Failure::TooLarge),
+            false => recording.file(path, read_all(body, MOST_FILE)?),
+        };
+    }
+    if SECTIONS.contains(&path) {
+        let mut content = Lookahead::new(body);
+        return sections::read(&mut content, Layout::Supportconfig, recording);
+    }
+    let Some(command) = path.strip_prefix("/sos_commands/") else {
+        return Ok(());
+    };
+    match command.split_once('/') {
+        Some(("pci", name)) if name.starts_with("lspci") => {
+            recording.lspci(&read_all(body, MOST_LSPCI)?, true)?;
+            recording.lspci(b"\n", true)
+        }
+        Some(("kernel", "uname_-a")) => recording.uname(&output(body)?),
+        Some(("kernel", "lsmod")) => recording.command("lsmod", &output(body)?),
+        Some(("numa", "numactl_--hardware" | "numactl_-H")) => {
+            recording.command("numactl -H", &output(body)?)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A command's output.
+fn output(body: &mut dyn Read) -> Result<String, ImportError> {
+    let bytes = read_all(body, recording::MOST_FILE)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// As much as the limit allows. A claimed size is not believed: memory is taken for what is there.
+fn read_all(body: &mut dyn Read, most: usize) -> Result<Vec<u8>, ImportError> {
+    let mut bytes = Vec::new();
+    body.take(most as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

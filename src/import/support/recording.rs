@@ -1,0 +1,321 @@
+//! Builds a recorded machine from the files and command output of a report.
+
+use super::SupportReport;
+use crate::import::ImportError;
+use crate::model::{Failure, FileKind, FileState, Hex, Question, Recorded};
+
+/// Limit of what is kept of a report.
+const MOST: usize = 64 << 20;
+
+/// What a path takes besides its text.
+const PER_PATH: usize = 512;
+
+/// Limit of a file; a collector reads no longer text.
+pub(super) const MOST_FILE: usize = 1 << 20;
+
+/// Paths that collectors ask for, or that begin like one. Processes are left out: the report's own is none of
+/// those that the checks are about.
+const KEPT: [&str; 36] = [
+    "/boot/grub/grub.cfg",
+    "/boot/grub2/grub.cfg",
+    "/boot/loader/",
+    "/etc/default/grub",
+    "/etc/kernel/cmdline",
+    "/etc/modprobe.d",
+    "/etc/modules",
+    "/etc/os-release",
+    "/etc/security/limits",
+    "/etc/systemd/system.conf",
+    "/lib/modprobe.d",
+    "/proc/cmdline",
+    "/proc/cpuinfo",
+    "/proc/devices",
+    "/proc/driver",
+    "/proc/meminfo",
+    "/proc/modules",
+    "/proc/sys/kernel/hostname",
+    "/proc/sys/kernel/osrelease",
+    "/proc/sys/vm/max_map_count",
+    "/run/modprobe.d",
+    "/sys/bus/pci/",
+    "/sys/class/dmi",
+    "/sys/class/infiniband",
+    "/sys/class/iommu",
+    "/sys/class/nvme",
+    "/sys/devices/pci",
+    "/sys/devices/system/cpu/online",
+    "/sys/devices/system/node",
+    "/sys/devices/virtual/dmi/id/",
+    "/sys/hypervisor/type",
+    "/sys/kernel/iommu_groups",
+    "/sys/kernel/mm/memory_peers",
+    "/sys/kernel/security/lockdown",
+    "/usr/lib/modprobe.d",
+    "/usr/lib/os-release",
+];
+
+/// Modules whose directories are asked for, besides those of the same beginning.
+const MODULES: &str = "/sys/module/";
+const MODULE_NAMES: [&str; 5] = ["nvidia", "nv_peer_mem", "gdrdrv", "mlx5_core", "ib_core"];
+
+/// Modules that are never part of the kernel image: without a line in /proc/modules they are not loaded.
+const OUT_OF_TREE: [&str; 4] = ["nvidia", "nvidia_peermem", "nv_peer_mem", "gdrdrv"];
+
+/// Whether anything may ask for the path.
+pub(super) fn is_kept(path: &str) -> bool {
+    let begins = |begins: &[&str], path: &str| begins.iter().any(|begin| path.starts_with(begin));
+    match path.strip_prefix(MODULES) {
+        Some(module) => begins(&MODULE_NAMES, module),
+        None => begins(&KEPT, path),
+    }
+}
+
+/// The path without empty and `.` components; none if it has `..`, or is longer or deeper than any of sysfs.
+pub(super) fn normal(path: &str) -> Option<String> {
+    const LONGEST: usize = 4096;
+    const DEEPEST: usize = 64;
+    if path.len() > LONGEST {
+        return None;
+    }
+    let mut normal = String::with_capacity(path.len() + 1);
+    let parts = path
+        .split('/')
+        .filter(|part| !part.is_empty() && *part != ".");
+    for (depth, part) in parts.enumerate() {
+        if part == ".." || depth == DEEPEST {
+            return None;
+        }
+        normal.push('/');
+        normal.push_str(part);
+    }
+    Some(normal)
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Recording {
+    report: SupportReport,
+    used: usize,
+}
+
+impl Recording {
+    /// A regular file. Paths that nothing asks for are ignored.
+    pub fn file(&mut self, path: &str, content: Vec<u8>) -> Result<(), ImportError> {
+        let Some(path) = normal(path).filter(|path| is_kept(path)) else {
+            return Ok(());
+        };
+        self.take(PER_PATH + path.len() + content.len())?;
+        let (text, bytes) = match String::from_utf8(content) {
+            Ok(text) => (Some(text), None),
+            Err(error) => (None, Some(Hex(error.into_bytes()))),
+        };
+        let recorded = Recorded {
+            text,
+            bytes,
+            state: Some(state(FileKind::Regular)),
+            ..Recorded::default()
+        };
+        self.report.files.insert(path, recorded);
+        Ok(())
+    }
+
+    /// A file that could not be had.
+    pub fn failed(&mut self, path: &str, failure: Failure) -> Result<(), ImportError> {
+        let Some(path) = normal(path).filter(|path| is_kept(path)) else {
+            return Ok(());
+        };
+        self.take(PER_PATH + path.len())?;
+        let absent = failure == absent();
+        let mut recorded = Recorded::default();
+        recorded.errors.insert(Question::State, failure);
+        if absent && let Some((parent, _)) = path.rsplit_once('/') {
+            // It is listed, as far as this name goes.
+            let parent = self.report.files.entry(parent.to_owned()).or_default();
+            parent.names.get_or_insert_default();
+        }
+        self.report.files.insert(path, recorded);
+        Ok(())
+    }
+
+    /// A symbolic link. `/lib` is one where `/usr` is merged.
+    pub fn link(&mut self, path: &str, target: &str) -> Result<(), ImportError> {
+        const LONGEST: usize = 4096;
+        if !(is_kept(path) || path == "/lib") || target.len() > LONGEST {
+            return Ok(());
+        }
+        self.take(PER_PATH + path.len() + target.len())?;
+        let recorded = Recorded {
+            link: Some(target.to_owned()),
+            ..Recorded::default()
+        };
+        self.report.files.insert(path.to_owned(), recorded);
+        Ok(())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.report.files.is_empty() && self.report.lspci.is_empty()
+    }
+
+    /// A directory all of whose names are known, sorted.
+    pub fn directory(&mut self, path: &str, names: Vec<String>) -> Result<(), ImportError> {
+        let length: usize = names.iter().map(|name| name.len() + 24).sum();
+        self.take(PER_PATH + path.len() + length)?;
+        let recorded = self.report.files.entry(path.to_owned()).or_default();
+        recorded.state = Some(state(FileKind::Directory));
+        recorded.names = Some(names);
+        Ok(())
+    }
+
+    /// Names of the recorded files in a directory, sorted.
+    pub fn names_below(&self, directory: &str) -> Vec<String> {
+        let start = format!("{directory}/");
+        let below = self.report.files.range(start.clone()..);
+        let mut names: Vec<String> = below
+            .map_while(|(path, _)| path.strip_prefix(&start))
+            .filter_map(|rest| rest.split('/').next())
+            .map(str::to_owned)
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// Output of lspci. `complete` says that it is all of it, of all functions.
+    pub fn lspci(&mut self, output: &[u8], complete: bool) -> Result<(), ImportError> {
+        self.take(output.len())?;
+        self.report.lspci.extend_from_slice(output);
+        self.report.complete |= complete;
+        Ok(())
+    }
+
+    /// Output of a command that says what a file would.
+    pub fn command(&mut self, command: &str, output: &str) -> Result<(), ImportError> {
+        let mut words = command.split_ascii_whitespace();
+        let program = words.next().unwrap_or_default();
+        let program = program.rsplit('/').next().unwrap_or_default();
+        match (program, words.next()) {
+            ("uname", Some("-a")) => self.uname(output),
+            ("numactl", Some("-H" | "--hardware")) => self.nodes(output),
+            ("lsmod", _) => {
+                let lines = output.lines().filter(|line| !line.starts_with("Module "));
+                let modules = lines.filter_map(module).collect::<String>();
+                match self.report.files.contains_key("/proc/modules") {
+                    true => Ok(()),
+                    false => self.file("/proc/modules", modules.into_bytes()),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// `Linux NAME RELEASE #1 SMP …`.
+    pub fn uname(&mut self, line: &str) -> Result<(), ImportError> {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        for path in ["/proc/sys/kernel/hostname", "/proc/sys/kernel/osrelease"] {
+            if let Some(word) = words.next()
+                && !self.report.files.contains_key(path)
+            {
+                self.file(path, word.as_bytes().to_vec())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `available: 2 nodes (0-1)`, then `node 0 cpus: 0 1 2` of each.
+    fn nodes(&mut self, text: &str) -> Result<(), ImportError> {
+        const NODES: &str = "/sys/devices/system/node";
+        let available = text
+            .lines()
+            .find_map(|line| line.strip_prefix("available: ")?.split(' ').next());
+        let nodes: Vec<(&str, String)> = text.lines().filter_map(cpus).collect();
+        let is_whole = available.and_then(|count| count.parse().ok()) == Some(nodes.len());
+        if !is_whole || self.report.files.contains_key(NODES) {
+            return Ok(());
+        }
+        for (node, cpus) in &nodes {
+            let path = format!("{NODES}/node{node}/cpulist");
+            self.file(&path, cpus.clone().into_bytes())?;
+        }
+        self.directory(NODES, self.names_below(NODES))
+    }
+
+    /// The report, with what follows from the files.
+    pub fn finish(mut self) -> SupportReport {
+        let files = &mut self.report.files;
+        let gone = || {
+            let mut recorded = Recorded::default();
+            recorded.errors.insert(Question::State, absent());
+            recorded
+        };
+        let modules = files.get("/proc/modules");
+        if let Some(modules) = modules.and_then(|modules| modules.text.clone()) {
+            for name in OUT_OF_TREE {
+                let is_loaded = modules
+                    .lines()
+                    .any(|line| line.split(' ').next() == Some(name));
+                let path = format!("{MODULES}{name}");
+                match is_loaded {
+                    true => files.entry(path).or_default().state = Some(state(FileKind::Directory)),
+                    false => {
+                        files.insert(path, gone());
+                        let all = files.entry("/sys/module".to_owned()).or_default();
+                        all.names.get_or_insert_default();
+                    }
+                }
+            }
+        }
+        // The driver makes both.
+        let version = files.get("/proc/driver/nvidia/version");
+        let is_absent = |version: &Recorded| version.errors.get(Question::State).is_some();
+        if version.is_some_and(is_absent) {
+            files
+                .entry("/proc/driver/nvidia/gpus".to_owned())
+                .or_insert_with(gone);
+        }
+        self.report
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<(), ImportError> {
+        self.used += bytes;
+        match self.used > MOST {
+            true => Err(ImportError::Malformed(format!(
+                "it holds more than {} MiB of what gdr reads, which no machine has; take a snapshot there with \
+                 'gdr snapshot -o FILE'",
+                MOST >> 20
+            ))),
+            false => Ok(()),
+        }
+    }
+}
+
+/// `No such file or directory`.
+pub(super) fn absent() -> Failure {
+    const ENOENT: i32 = 2;
+    Failure::Errno(ENOENT)
+}
+
+fn state(kind: FileKind) -> FileState {
+    FileState {
+        kind,
+        mode: 0o444,
+        device: (0, 0),
+    }
+}
+
+/// A line of lsmod, as /proc/modules has it.
+fn module(line: &str) -> Option<String> {
+    let mut words = line.split_ascii_whitespace();
+    let (name, size, count) = (words.next()?, words.next()?, words.next()?);
+    size.parse::<u64>().ok()?;
+    let users = words
+        .next()
+        .map_or("-".to_owned(), |users| format!("{users},"));
+    Some(format!("{name} {size} {count} {users} Live 0x0\n"))
+}
+
+/// The node and its CPUs as a list, of `node 0 cpus: 0 1 2`.
+fn cpus(line: &str) -> Option<(&str, String)> {
+    let (node, cpus) = line.strip_prefix("node ")?.split_once(" cpus:")?;
+    node.parse::<u32>().ok()?;
+    let cpus: Vec<&str> = cpus.split_ascii_whitespace().collect();
+    Some((node, cpus.join(",")))
+}

@@ -1,0 +1,308 @@
+//! Hand-written reports: what is kept of them, and what follows from it.
+
+use super::*;
+use crate::input::Lookahead;
+use crate::model::{Failure, Question};
+
+fn read(bytes: &[u8]) -> Result<Option<SupportReport>, String> {
+    let mut stream = bytes;
+    support_report(&mut Lookahead::new(&mut stream)).map_err(|error| error.to_string())
+}
+
+fn report(bytes: &[u8]) -> SupportReport {
+    read(bytes).expect("no error").expect("a report")
+}
+
+/// A log of nvidia-bug-report.sh with these sections.
+fn log(sections: &[&str]) -> SupportReport {
+    report(written(sections).as_bytes())
+}
+
+fn written(sections: &[&str]) -> String {
+    let separator = "____________________________________________\n\n";
+    let first = "Start of NVIDIA bug report log file.  Please include this file\n\nuname: Linux node17 6.8.0 #1 SMP\n";
+    let mut text = format!("I ran the script:\n\n{separator}{first}\n");
+    for section in sections {
+        text.push_str(separator);
+        text.push_str(section);
+        text.push('\n');
+    }
+    format!("{text}{separator}End\n")
+}
+
+fn text<'a>(report: &'a SupportReport, path: &str) -> Option<&'a str> {
+    report.files.get(path)?.text.as_deref()
+}
+
+fn failure<'a>(report: &'a SupportReport, path: &str) -> Option<&'a Failure> {
+    report.files.get(path)?.errors.get(Question::State)
+}
+
+#[test]
+fn other_content_is_left_untouched() {
+    for bytes in [
+        &b""[..],
+        b"00:00.0 Host bridge: Intel",
+        &[0; 2000],
+        b"run nvidia-bug-report.sh\n",
+    ] {
+        let mut stream = bytes;
+        let mut content = Lookahead::new(&mut stream);
+        assert!(support_report(&mut content).expect("no error").is_none());
+        assert_eq!(content.taken, 0);
+    }
+}
+
+#[test]
+fn sections_of_a_log_are_files() {
+    let report = log(&[
+        "*** /proc/cmdline\n*** ls: -r--r--r-- 1 root root 0 2026-11-23 /proc/cmdline\niommu=pt\n",
+        "*** /proc/driver/nvidia/./params\n*** ls: x\nRmMsg: \"\"\nEnableStreamMemOPs: 0\n",
+        "*** /proc/driver/nvidia/./gpus/0000:01:00.0/information\n*** ls: x\nModel: \t H100\n",
+        "*** /etc/passwd\n*** ls: x\nroot:x:0:0\n",
+        "*** /proc/modules is not readable\n",
+        "*** /proc/driver/nvidia/version does not exist\n",
+        "/sys/module/nvidia/parameters/NVreg_A:1\n/sys/module/nvidia_peermem/parameters/peerdirect_support:0\n",
+    ]);
+    assert_eq!(text(&report, "/proc/cmdline"), Some("iommu=pt\n"));
+    assert_eq!(
+        text(&report, "/proc/driver/nvidia/params"),
+        Some("RmMsg: \"\"\nEnableStreamMemOPs: 0\n")
+    );
+    assert_eq!(text(&report, "/proc/sys/kernel/osrelease"), Some("6.8.0"));
+    assert_eq!(
+        text(
+            &report,
+            "/sys/module/nvidia_peermem/parameters/peerdirect_support"
+        ),
+        Some("0")
+    );
+    assert!(!report.files.contains_key("/etc/passwd"));
+    assert_eq!(failure(&report, "/proc/modules"), Some(&Failure::Errno(13)));
+    assert_eq!(
+        failure(&report, "/proc/driver/nvidia/version"),
+        Some(&Failure::Errno(2))
+    );
+    let gpus = &report.files["/proc/driver/nvidia/gpus"];
+    assert_eq!(
+        gpus.names.as_deref(),
+        Some(&["0000:01:00.0".to_owned()][..])
+    );
+    assert!(gpus.state.is_some());
+}
+
+/// Remarks about lspci's output name lines of the log.
+#[test]
+fn output_of_lspci_keeps_its_lines() {
+    let function = "01:00.0 3D controller [0302]: NVIDIA Corporation [10de:2330]";
+    let section = format!("/sbin/lspci -nnDvvvxxxx\n\n{function}\n\tNUMA node: 0\n");
+    let text = written(&["", &section]);
+    let all = report(text.as_bytes());
+    let line = |text: &str| text.lines().position(|line| line == function);
+    let lspci = String::from_utf8_lossy(&all.lspci);
+    assert!(line(&text).is_some());
+    assert_eq!(line(&lspci), line(&text));
+    assert!(all.complete);
+    for (section, complete) in [
+        (
+            format!("/sbin/lspci -d \"10de:*\" -v -xxx\n\n{function}\n"),
+            false,
+        ),
+        (format!("/sbin/lspci -t\n\n{function}\n"), false),
+        (format!("/sbin/lspci -nn\n\n{function}\n"), true),
+    ] {
+        assert_eq!(log(&[&section]).complete, complete, "{section}");
+    }
+}
+
+#[test]
+fn the_end_of_a_cut_log_is_not_believed() {
+    let start =
+        "Start of NVIDIA bug report log file.\n____________________________________________\n\n";
+    let cut = |section: &str| report(format!("{start}{section}").as_bytes());
+    assert!(
+        cut("*** /proc/modules\n*** ls: x\nib_core 1 2 - Live\n")
+            .files
+            .is_empty()
+    );
+    assert!(!cut("/sbin/lspci -nn\n\n01:00.0 3D controller [0302]: X [10de:2330]\n").complete);
+}
+
+#[test]
+fn modules_that_are_not_listed_are_absent() {
+    let report =
+        log(&["*** /proc/modules\n*** ls: x\nnvidia 1 2 - Live 0x0\nib_core 1 2 - Live 0x0\n"]);
+    assert!(report.files["/sys/module/nvidia"].state.is_some());
+    assert_eq!(
+        failure(&report, "/sys/module/nvidia_peermem"),
+        Some(&Failure::Errno(2))
+    );
+    // It may be part of the kernel.
+    assert!(!report.files.contains_key("/sys/module/mlx5_core"));
+}
+
+#[test]
+fn numactl_tells_nodes_only_if_it_names_all() {
+    let nodes = |count: &str| {
+        log(&[&format!(
+            "/usr/bin/numactl -H\n\navailable: {count} nodes (0-1)\nnode 0 cpus: 0 1\nnode 0 size: 1 MB\nnode 1 cpus:\n"
+        )])
+    };
+    let both = nodes("2");
+    assert_eq!(
+        text(&both, "/sys/devices/system/node/node0/cpulist"),
+        Some("0,1")
+    );
+    let names = both.files["/sys/devices/system/node"].names.clone();
+    assert_eq!(names, Some(vec!["node0".to_owned(), "node1".to_owned()]));
+    assert!(!nodes("3").files.contains_key("/sys/devices/system/node"));
+}
+
+#[test]
+fn a_long_file_is_too_large() {
+    let long = format!("*** /proc/modules\n*** ls: x\n{}", "a\n".repeat(1 << 20));
+    assert_eq!(
+        failure(&log(&[&long]), "/proc/modules"),
+        Some(&Failure::TooLarge)
+    );
+}
+
+#[test]
+fn names_that_lead_nowhere_are_ignored() {
+    use super::recording::normal;
+    assert_eq!(normal("./a//b/.").as_deref(), Some("/a/b"));
+    assert_eq!(normal("/a/../b"), None);
+    assert_eq!(normal(&"a/".repeat(64)).map(|path| path.len()), Some(128));
+    assert_eq!(normal(&"a/".repeat(65)), None);
+    assert_eq!(normal(&"a".repeat(5000)), None);
+}
+
+/// An entry with a pax header or a long name before it, as GNU tar writes them.
+#[test]
+fn long_names_are_read() {
+    let header = |name: &str, kind: u8, size: &[u8]| {
+        let mut block = [0; 512];
+        block[..name.len()].copy_from_slice(name.as_bytes());
+        block[124..124 + size.len()].copy_from_slice(size);
+        block[148..156].copy_from_slice(b"        ");
+        block[156] = kind;
+        block[257..265].copy_from_slice(b"ustar  \0");
+        let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
+        block[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+        block
+    };
+    let filled = |text: &str| {
+        let mut block = text.as_bytes().to_vec();
+        block.resize(512, 0);
+        block
+    };
+    let path = "sosreport-x/proc/cmdline";
+    let record = format!(" path={path}\n");
+    let record = format!("{}{record}", record.len() + 2);
+    let content = filled("iommu=pt\n");
+    // The size in binary, as for files of more than 8 GiB.
+    let binary = [0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9];
+    let octal = |length: usize| format!("{length:011o}");
+    for (before, of_next, size) in [
+        (b'L', format!("{path}\0"), octal(9).into_bytes()),
+        (b'x', record, octal(9).into_bytes()),
+        (
+            b'x',
+            format!("10 size=9\n{:02} path={path}\n", path.len() + 9),
+            b"00000000000".to_vec(),
+        ),
+        (b'g', "19 path=elsewhere!\n".to_owned(), binary.to_vec()),
+    ] {
+        let name = if before == b'g' { path } else { "short" };
+        let archive = [
+            &header("././@LongLink", before, octal(of_next.len()).as_bytes())[..],
+            &filled(&of_next),
+            &header(name, b'0', &size),
+            &content,
+        ]
+        .concat();
+        let report = report(&archive);
+        assert_eq!(
+            text(&report, "/proc/cmdline"),
+            Some("iommu=pt\n"),
+            "{}",
+            char::from(before)
+        );
+    }
+}
+
+/// Whatever is changed in a report, it is read or an error.
+#[test]
+fn changed_reports_do_not_panic() {
+    let separator = "____________________________________________\n\n";
+    let log = format!(
+        "{separator}Start of NVIDIA bug report log file.\nuname: Linux a b\n{separator}/sbin/lspci -nn\n\n01:00.0 A: B\n\
+         {separator}*** /proc/modules\n*** ls: x\nnvidia 1 2 -\n{separator}/usr/bin/numactl -H\n\navailable: 1 nodes\n\
+         node 0 cpus: 0\n{separator}*** /proc/cmdline does not exist\n\n"
+    );
+    let entries = [
+        entry("x/proc/driver/", b'5', ""),
+        entry("PaxHeader", b'x', "24 path=x/proc/devices\n\n"),
+        entry("x/proc/cmdline", b'0', "iommu=pt\n"),
+        entry("x/etc/os-release", b'2', ""),
+        entry(
+            "x/hardware.txt",
+            b'0',
+            "#==[ Command ]=#\n# /sbin/lspci -nn\n01:00.0 A: B\n#==[ C ]=#\n# /proc/modules\na 1\n",
+        ),
+        entry("x/sos_commands/pci/lspci_-nnvv", b'0', "01:00.0 A: B\n"),
+        entry("x/proc/hole", b'S', "0"),
+    ];
+    let archive = entries.concat();
+    let mut random: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut next = |below: usize| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        (random % below as u64) as usize
+    };
+    for round in 0..6_000 {
+        let whole = if round % 2 == 0 {
+            log.as_bytes()
+        } else {
+            &archive
+        };
+        let mut bytes = whole.to_vec();
+        for _ in 0..=next(4) {
+            let at = next(bytes.len());
+            match next(4) {
+                0 => bytes.truncate(at.max(1)),
+                1 => bytes[at] = b"\0\n_ #*/7\xff"[next(9)],
+                2 => bytes.insert(at, b'\n'),
+                _ => bytes[at] = next(256) as u8,
+            }
+        }
+        // Without its sum no header would be read.
+        for block in bytes
+            .chunks_exact_mut(512)
+            .filter(|block| block[257..262] == *b"ustar")
+        {
+            sign(block);
+        }
+        let _ = read(&bytes);
+    }
+}
+
+fn sign(header: &mut [u8]) {
+    header[148..156].copy_from_slice(b"        ");
+    let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+    header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+}
+
+fn entry(name: &str, kind: u8, content: &str) -> Vec<u8> {
+    let mut block = vec![0; 512];
+    block[..name.len()].copy_from_slice(name.as_bytes());
+    let size = format!("{:011o}", content.len());
+    block[124..135].copy_from_slice(size.as_bytes());
+    block[156] = kind;
+    block[257..265].copy_from_slice(b"ustar\x0000");
+    sign(&mut block);
+    block.extend_from_slice(content.as_bytes());
+    block.resize(block.len().next_multiple_of(512), 0);
+    block
+}
