@@ -177,7 +177,7 @@ fn domains_decide_where_bridges_are_left_out() {
     assert_eq!(class("0004:04:00.0", "0004:05:00.0"), None);
     let table = from(&xml).args(["topo"]).run().stdout;
     assert!(table.contains("GPU0 -> NIC0: bad: NODE"), "{table}");
-    assert!(table.contains("?     not in this source"), "{table}");
+    assert!(table.contains("?     unknown in this source"), "{table}");
     // The bus that the function is on is no root bus.
     assert!(!table.contains("pci0004:04"), "{table}");
 }
