@@ -250,7 +250,7 @@ mod tests {
         }
         let found = &findings("gdrdrv.node", &facts, &["gdrcopy"])[0];
         assert_eq!(found.outcome, Outcome::Warn);
-        assert_says(&found, "built for the proprietary");
+        assert_says(found, "built for the proprietary");
         facts.set_proprietary();
         assert_eq!(only("gdrdrv.node", &facts).outcome, Outcome::Pass);
         // gdrdrv before 2.5 has no such file.
