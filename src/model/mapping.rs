@@ -72,12 +72,10 @@ pub enum MappingTrial {
     },
     /// There was no memory to map: the GPU is full, or another process uses it exclusively.
     NotTried {
-        /// The reason.
         reason: String,
     },
     /// The memory could not be mapped.
     Refused {
-        /// The reason.
         reason: String,
     },
 }

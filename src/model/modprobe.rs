@@ -50,7 +50,6 @@ pub enum Command {
     },
     /// Prevents loading by alias.
     Blacklist {
-        /// Name of the module.
         module: String,
     },
     /// Runs a shell command instead of loading the module.
@@ -64,19 +63,16 @@ pub enum Command {
     Alias {
         /// The alias, or a pattern.
         name: String,
-        /// Name of the module.
         module: String,
     },
     /// Modules to load before and after.
     Softdep {
-        /// Name of the module.
         module: String,
         /// `pre: a b post: c`.
         modules: String,
     },
     /// The kernel does not load the module: `module_blacklist=`.
     Refuse {
-        /// Name of the module.
         module: String,
     },
 }

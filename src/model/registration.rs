@@ -50,7 +50,6 @@ pub enum DoorbellTrials {
     Tried(BTreeMap<String, DoorbellTrial>),
     /// The GPU could not be opened.
     NotTried {
-        /// The reason.
         reason: String,
     },
 }
@@ -87,7 +86,6 @@ pub enum RegistrationTrial {
     Tried(BTreeMap<String, NicTrial>),
     /// There was no memory to register: the GPU is full, another process uses it exclusively, or it does not work.
     NotTried {
-        /// The reason.
         reason: String,
     },
 }
@@ -119,7 +117,6 @@ pub enum MemoryPathTrial {
     Registered,
     /// CUDA provided nothing to register.
     Withheld {
-        /// The reason.
         reason: String,
     },
     Refused(VerbsError),
