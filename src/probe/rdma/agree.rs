@@ -9,7 +9,7 @@ use super::memory_paths;
 use crate::probe::failure::StepError;
 
 /// Why an end cannot go on, which the other one hears: it need not wait for what does not come.
-pub fn told(end: Option<&End>, control: &mut Control, failure: StepError) -> StepError {
+pub fn report_failure(end: Option<&End>, control: &mut Control, failure: StepError) -> StepError {
     let failure = match end {
         Some(end) => end.cause(failure),
         None => failure,
@@ -22,7 +22,7 @@ pub fn told(end: Option<&End>, control: &mut Control, failure: StepError) -> Ste
 }
 
 /// Both ends say what they are.
-pub fn offers(end: &End, control: &mut Control, room: usize) -> Result<Offer, StepError> {
+pub fn exchange_offers(end: &End, control: &mut Control, room: usize) -> Result<Offer, StepError> {
     let ours = end.offer(room);
     control.send(Message::Offer(ours))?;
     let Message::Offer(theirs) = control.receive(Duration::ZERO)? else {
@@ -39,7 +39,7 @@ pub fn offers(end: &End, control: &mut Control, room: usize) -> Result<Offer, St
 }
 
 /// That one end's GPU is none, to whoever reads either end's report.
-pub fn one_simulated(is_remote: bool) -> String {
+pub fn simulated_note(is_remote: bool) -> String {
     let which = if is_remote { "remote" } else { "local" };
     format!(
         "the {which} GPU is SIMULATED, and the other is not: the results say nothing about a GPU there"
@@ -47,7 +47,7 @@ pub fn one_simulated(is_remote: bool) -> String {
 }
 
 /// Whether the first word of an end's memory is this one.
-pub fn word(end: &End, expected: u64) -> Result<Option<String>, StepError> {
+pub fn check_word(end: &End, expected: u64) -> Result<Option<String>, StepError> {
     let found = end.store.word()?;
     Ok((found != expected).then(|| format!("{expected:#x} was expected and {found:#x} found")))
 }

@@ -19,7 +19,8 @@ pub enum Message {
     /// The one that leads: what comes next.
     Step(Step),
     /// Its queue pairs, and its memory if the other end needs the rkey: both send it, after [`Step::Connect`].
-    Pairs(Vec<Endpoint>, Option<Window>),
+    #[serde(rename = "pairs")]
+    QueuePairs(Vec<Endpoint>, Option<Window>),
     /// The one that follows: the seconds that one of its own requests took, after [`Step::Both`].
     Took(f64),
     /// It is prepared for the step.
@@ -107,7 +108,8 @@ pub enum Step {
     /// The same from GPU memory to GPU memory by copies through pinned memory.
     Staged(Flow),
     /// There and back again, so many times; of reads there alone.
-    Turns {
+    #[serde(rename = "turns")]
+    PingPong {
         kind: Kind,
         /// The size of each.
         bytes: usize,

@@ -6,7 +6,7 @@ use verbs::{Access, MemoryPathError, ProtectionDomain};
 
 use super::device::{Device, MemoryRegion, SimMemory, register_simulated};
 use super::memory::{Store, half};
-use super::purpose::{Purpose, Role, Ways};
+use super::purpose::{Purpose, Role, Traffic};
 use super::task::{Memory, MemoryPath};
 use crate::model::{BackendChoice, BackendOutcome};
 use crate::probe::failure::StepError;
@@ -19,7 +19,7 @@ pub const SLOTS: usize = 8;
 const STAGING: usize = CHUNK * SLOTS;
 
 /// What the NIC moves of an end's memory.
-pub struct Way {
+pub struct PathSelection {
     /// By which memory path it reaches a GPU's; none of host memory.
     pub memory_path: Option<MemoryPath>,
     /// Pinned memory between the NIC and a GPU's: where the memory path is staged, and for comparison where not.
@@ -38,7 +38,11 @@ const TRIAL: Access = Access {
 };
 
 /// Tries which way the NIC can register the memory under test.
-pub fn choose(device: &Device, memory: &Memory, store: &Store) -> Result<Way, StepError> {
+pub fn select_path(
+    device: &Device,
+    memory: &Memory,
+    store: &Store,
+) -> Result<PathSelection, StepError> {
     let domain = match device {
         Device::Verbs { domain, .. } => domain,
         // It reaches the simulated GPU's memory by itself; staged copies are measured for comparison.
@@ -46,7 +50,7 @@ pub fn choose(device: &Device, memory: &Memory, store: &Store) -> Result<Way, St
             let pinned = store
                 .device()
                 .map(|(memory, _)| memory.gpu().pinned(STAGING));
-            return Ok(Way {
+            return Ok(PathSelection {
                 memory_path: None,
                 pinned: pinned.transpose()?,
                 choices: Vec::new(),
@@ -56,16 +60,16 @@ pub fn choose(device: &Device, memory: &Memory, store: &Store) -> Result<Way, St
     match store {
         Store::Host(buffer) => drop(domain.register(buffer, TRIAL)?),
         Store::Pinned(memory) => drop(domain.register_host(memory, TRIAL)?),
-        Store::Device { .. } => return choose_road(domain, memory, store),
+        Store::Device { .. } => return select_gpu_path(domain, memory, store),
     }
-    Ok(Way {
+    Ok(PathSelection {
         memory_path: None,
         pinned: None,
         choices: Vec::new(),
     })
 }
 
-impl Way {
+impl PathSelection {
     /// Registers the memory of a test case, with the access that the case needs.
     pub fn register(
         &self,
@@ -81,11 +85,11 @@ impl Way {
         let domain = match device {
             Device::Verbs { domain, .. } => domain,
             Device::Sim(hca) => {
-                return match purpose.ways {
-                    Ways::Staged => {
+                return match purpose.traffic {
+                    Traffic::Staged => {
                         register_simulated(hca, SimMemory::Pinned(pinned()?), STAGING, access)
                     }
-                    Ways::One | Ways::Both => {
+                    Traffic::OneWay | Traffic::BothWays => {
                         register_simulated(hca, SimMemory::Store(store), part.end, access)
                     }
                 };
@@ -98,7 +102,7 @@ impl Way {
             None => Err(StepError::OutOfStep),
         };
         Ok(MemoryRegion::Verbs(match (self.memory_path, store) {
-            _ if purpose.ways == Ways::Staged => {
+            _ if purpose.traffic == Traffic::Staged => {
                 domain.register_host_part(pinned()?, 0..STAGING, access)?
             }
             (Some(MemoryPath::Staged), _) => domain.register_host_part(pinned()?, part, access)?,
@@ -115,11 +119,11 @@ impl Way {
     }
 }
 
-fn choose_road(
+fn select_gpu_path(
     domain: &ProtectionDomain,
     memory: &Memory,
     store: &Store,
-) -> Result<Way, StepError> {
+) -> Result<PathSelection, StepError> {
     let wanted = match memory {
         Memory::Gpu(_, wanted) => *wanted,
         _ => None,
@@ -161,7 +165,7 @@ fn choose_road(
     };
     let pinned = pinned(domain, gpu_memory.gpu(), room);
     if let Some(memory_path) = taken {
-        return Ok(Way {
+        return Ok(PathSelection {
             memory_path: Some(memory_path),
             pinned: pinned.ok(),
             choices,
@@ -170,7 +174,7 @@ fn choose_road(
     let host = pinned?;
     let why = "copies through pinned memory, without GPUDirect RDMA".to_owned();
     choices.push(choice(MemoryPath::Staged, BackendOutcome::Chosen, why));
-    Ok(Way {
+    Ok(PathSelection {
         memory_path: Some(MemoryPath::Staged),
         pinned: Some(host),
         choices,

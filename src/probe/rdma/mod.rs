@@ -19,6 +19,7 @@ mod options;
 mod pairs;
 mod parent;
 mod perftest;
+mod ping_pong;
 mod plan;
 mod purpose;
 mod queue_pair;
@@ -29,7 +30,6 @@ mod stream;
 mod task;
 #[cfg(test)]
 mod tests;
-mod turns;
 
 pub use options::{MemoryKind, Named, Options, RemoteEnd};
 pub use pairs::{port_of, served};

@@ -15,7 +15,7 @@ pub fn places(
     let wanted = options
         .devices
         .iter()
-        .map(|named| ported(named, nics))
+        .map(|named| find_port(named, nics))
         .collect::<Result<Vec<_>, String>>()?;
     if wanted.is_empty() && up(nics).is_empty() {
         return Err(no_port(nics));
@@ -63,16 +63,20 @@ pub fn remote(
     named: &Named,
     local: &Place,
 ) -> Result<Place, String> {
-    let (nic, port) = ported(named, nics)?;
-    let of = |target: &Target| {
+    let (nic, port) = find_port(named, nics)?;
+    let nearest_gpu = |target: &Target| {
         let its = |gpu: &&Target| gpu.bdf.is_some_and(|bdf| nic.best_of.contains(&bdf));
         gpus.iter().find(its).unwrap_or(target).clone()
     };
     let (memory, gpu) = match &local.memory {
-        Memory::Gpu(target, memory_path) => {
-            (Memory::Gpu(of(target), *memory_path), Some(of(target)))
-        }
-        Memory::Pinned(target) => (Memory::Pinned(of(target)), Some(of(target))),
+        Memory::Gpu(target, memory_path) => (
+            Memory::Gpu(nearest_gpu(target), *memory_path),
+            Some(nearest_gpu(target)),
+        ),
+        Memory::Pinned(target) => (
+            Memory::Pinned(nearest_gpu(target)),
+            Some(nearest_gpu(target)),
+        ),
         plain => (plain.clone(), None),
     };
     Ok(place(options, nic, port, &memory, gpu.as_ref()))
@@ -86,7 +90,7 @@ pub fn port_of(
     gid: Option<u8>,
 ) -> Result<Port, String> {
     let (nic, number) = match named {
-        Some(named) => ported(named, nics)?,
+        Some(named) => find_port(named, nics)?,
         None => nearest(gpu, &up(nics)).ok_or_else(|| no_port(nics))?,
     };
     Ok(Port {
@@ -117,7 +121,7 @@ fn no_port(nics: &[ProbedNic]) -> String {
     }
 }
 
-fn ported<'c>(named: &Named, nics: &'c [ProbedNic]) -> Result<(&'c ProbedNic, u8), String> {
+fn find_port<'c>(named: &Named, nics: &'c [ProbedNic]) -> Result<(&'c ProbedNic, u8), String> {
     let nic = nics
         .iter()
         .find(|nic| nic.name == named.device)
@@ -190,8 +194,8 @@ pub fn served(machine: &Machine, served: &[String]) -> Vec<ProbedNic> {
         ports: vec![(1, None)],
         ..ProbedNic::default()
     };
-    let of = |name: &String| known(name).unwrap_or_else(|| bare(name));
-    served.iter().map(of).collect()
+    let find = |name: &String| known(name).unwrap_or_else(|| bare(name));
+    served.iter().map(find).collect()
 }
 
 /// What a child does that has both ends.
@@ -204,10 +208,10 @@ pub fn task(options: &Options, local: &Place, remote: &Place) -> Task {
     };
     let subject = match is_loop {
         true => local.subject.clone(),
-        false => joint(&local.subject, &remote.subject),
+        false => pair_subject(&local.subject, &remote.subject),
     };
     let limits = [local.path, remote.path].into_iter().chain(ports);
-    one(
+    new_task(
         options,
         subject,
         Part::Both(local.clone(), remote.clone()),
@@ -216,7 +220,7 @@ pub fn task(options: &Options, local: &Place, remote: &Place) -> Task {
 }
 
 /// What a child does of a connection that carries so many bytes a second.
-pub fn one(options: &Options, subject: String, part: Part, limit: Option<u64>) -> Task {
+pub fn new_task(options: &Options, subject: String, part: Part, limit: Option<u64>) -> Task {
     Task {
         subject,
         part,
@@ -229,6 +233,6 @@ pub fn one(options: &Options, subject: String, part: Part, limit: Option<u64>) -
 }
 
 /// As in `GPU0 mlx5_0:1 -> GPU1 mlx5_1:1`.
-pub fn joint(local: &str, remote: &str) -> String {
+pub fn pair_subject(local: &str, remote: &str) -> String {
     format!("{local} -> {remote}")
 }

@@ -8,7 +8,7 @@ use super::control::Offer;
 use super::device::Device;
 use super::end::End;
 use super::kind::Kind;
-use super::purpose::{Purpose, Ways};
+use super::purpose::{Purpose, Traffic};
 use super::task::Task;
 use crate::probe::depth::{Depth, Terms};
 
@@ -39,16 +39,16 @@ const RATE: usize = 8;
 /// Queue pairs that do so, unless more are asked for.
 const RATE_PAIRS: u32 = 4;
 /// No message is larger: a NIC's largest region and a queue's largest message are no smaller.
-pub const MOST: usize = 1 << 30;
+pub const MAX_MESSAGE: usize = 1 << 30;
 /// Messages below this size are not worth to be staged.
-const STAGED: usize = 64 << 10;
+const MIN_STAGED: usize = 64 << 10;
 
 /// One thing that the leading end does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TestCase {
     /// So many bytes arrive as they were sent.
     Verify(Transport, Kind, usize),
-    Turns(Kind, usize),
+    PingPong(Kind, usize),
     Stream(Kind, usize),
     /// Bandwidth of both directions at once.
     Both(usize),
@@ -60,27 +60,29 @@ pub enum TestCase {
 impl TestCase {
     /// What it needs to be connected for, where so many queue pairs are to move the bandwidth.
     pub fn purpose(self, pairs: u32) -> Purpose {
-        let reliable = |pairs, kind, bytes, ways| Purpose {
+        let reliable = |pairs, kind, bytes, traffic| Purpose {
             transport: Transport::Rc,
             pairs,
             kind,
             bytes,
-            ways,
+            traffic,
         };
         match self {
             Self::Verify(transport, kind, bytes) => Purpose {
                 transport,
-                ..reliable(1, kind, bytes, Ways::One)
+                ..reliable(1, kind, bytes, Traffic::OneWay)
             },
             // What is read is read by one end.
-            Self::Turns(kind @ (Kind::Read | Kind::FetchAdd | Kind::CompareSwap), bytes) => {
-                reliable(1, kind, bytes, Ways::One)
+            Self::PingPong(kind @ (Kind::Read | Kind::FetchAdd | Kind::CompareSwap), bytes) => {
+                reliable(1, kind, bytes, Traffic::OneWay)
             }
-            Self::Turns(kind, bytes) => reliable(1, kind, bytes, Ways::Both),
-            Self::Stream(kind, bytes) => reliable(pairs, kind, bytes, Ways::One),
-            Self::Both(bytes) => reliable(pairs, Kind::Write, bytes, Ways::Both),
-            Self::Rate(bytes) => reliable(pairs.max(RATE_PAIRS), Kind::Write, bytes, Ways::One),
-            Self::Staged(bytes) => reliable(1, Kind::Send, bytes, Ways::Staged),
+            Self::PingPong(kind, bytes) => reliable(1, kind, bytes, Traffic::BothWays),
+            Self::Stream(kind, bytes) => reliable(pairs, kind, bytes, Traffic::OneWay),
+            Self::Both(bytes) => reliable(pairs, Kind::Write, bytes, Traffic::BothWays),
+            Self::Rate(bytes) => {
+                reliable(pairs.max(RATE_PAIRS), Kind::Write, bytes, Traffic::OneWay)
+            }
+            Self::Staged(bytes) => reliable(1, Kind::Send, bytes, Traffic::Staged),
         }
     }
 }
@@ -98,7 +100,7 @@ pub fn test_cases(task: &Task, end: &End, other: &Offer) -> (Vec<TestCase>, Opti
     let ends = Ends {
         mtu: end.mtu.min(other.mtu) as usize,
         staged: end.is_staged() || other.staged,
-        gpus: end.way.pinned.is_some() && other.pinned,
+        gpus: end.selection.pinned.is_some() && other.pinned,
         seen: end.store.is_seen() && other.seen,
         reliable_only: matches!(end.device, Device::Sim(_)),
     };
@@ -173,7 +175,11 @@ fn measured(terms: &Terms, sizes: &[usize], ends: Ends) -> Vec<TestCase> {
     let mut test_cases = Vec::new();
     if ends.staged {
         // What the NIC alone does between pinned memory is not what was asked for.
-        test_cases.extend(sizes.iter().map(|size| TestCase::Turns(Kind::Send, *size)));
+        test_cases.extend(
+            sizes
+                .iter()
+                .map(|size| TestCase::PingPong(Kind::Send, *size)),
+        );
         if ends.gpus {
             test_cases.extend(sizes.iter().map(|size| TestCase::Staged(*size)));
         }
@@ -182,7 +188,7 @@ fn measured(terms: &Terms, sizes: &[usize], ends: Ends) -> Vec<TestCase> {
     for kind in MEASURED {
         // A write is seen by the CPU, which sees nothing of what arrives in GPU memory.
         if kind != Kind::Write || ends.seen {
-            test_cases.extend(sizes.iter().map(|size| TestCase::Turns(kind, *size)));
+            test_cases.extend(sizes.iter().map(|size| TestCase::PingPong(kind, *size)));
         }
     }
     for kind in MEASURED {
@@ -192,7 +198,7 @@ fn measured(terms: &Terms, sizes: &[usize], ends: Ends) -> Vec<TestCase> {
         Depth::Quick => vec![most],
         Depth::Default | Depth::Full => {
             let large = sizes.iter().copied();
-            large.filter(|size| *size >= STAGED.min(most)).collect()
+            large.filter(|size| *size >= MIN_STAGED.min(most)).collect()
         }
     };
     test_cases.extend(large.iter().copied().map(TestCase::Both));
@@ -285,7 +291,7 @@ mod tests {
         };
         Task {
             subject: "mlx5_0:1".to_owned(),
-            part: Part::Follow(place),
+            part: Part::Server(place),
             limit: None,
             room: terms.rdma_room(),
             queue_pairs: 2,
@@ -335,8 +341,8 @@ mod tests {
             ..PLAIN
         };
         assert!(
-            has(PLAIN, TestCase::Turns(Kind::Write, 8))
-                && !has(gpus, TestCase::Turns(Kind::Write, 8))
+            has(PLAIN, TestCase::PingPong(Kind::Write, 8))
+                && !has(gpus, TestCase::PingPong(Kind::Write, 8))
         );
         assert!(!has(PLAIN, TestCase::Staged(65536)) && has(gpus, TestCase::Staged(65536)));
         let staged = Ends {
@@ -349,7 +355,9 @@ mod tests {
             gpus: false,
             ..staged
         };
-        assert!(has(one_gpu, TestCase::Turns(Kind::Send, 8)) && !has(one_gpu, TestCase::Staged(8)));
+        assert!(
+            has(one_gpu, TestCase::PingPong(Kind::Send, 8)) && !has(one_gpu, TestCase::Staged(8))
+        );
         assert!(!has(one_gpu, TestCase::Stream(Kind::Write, 8)));
     }
 
@@ -368,36 +376,41 @@ mod tests {
     fn a_connection_is_for_one_case_with_as_many_pairs_as_move_the_bandwidth() {
         let of = |test_case: TestCase| {
             let purpose = test_case.purpose(2);
-            (purpose.transport, purpose.pairs, purpose.kind, purpose.ways)
+            (
+                purpose.transport,
+                purpose.pairs,
+                purpose.kind,
+                purpose.traffic,
+            )
         };
         for (test_case, expected) in [
             (
                 TestCase::Stream(Kind::Write, 8),
-                (Transport::Rc, 2, Kind::Write, Ways::One),
+                (Transport::Rc, 2, Kind::Write, Traffic::OneWay),
             ),
             (
                 TestCase::Both(8),
-                (Transport::Rc, 2, Kind::Write, Ways::Both),
+                (Transport::Rc, 2, Kind::Write, Traffic::BothWays),
             ),
             (
                 TestCase::Rate(8),
-                (Transport::Rc, 4, Kind::Write, Ways::One),
+                (Transport::Rc, 4, Kind::Write, Traffic::OneWay),
             ),
             (
-                TestCase::Turns(Kind::Send, 8),
-                (Transport::Rc, 1, Kind::Send, Ways::Both),
+                TestCase::PingPong(Kind::Send, 8),
+                (Transport::Rc, 1, Kind::Send, Traffic::BothWays),
             ),
             (
-                TestCase::Turns(Kind::Read, 8),
-                (Transport::Rc, 1, Kind::Read, Ways::One),
+                TestCase::PingPong(Kind::Read, 8),
+                (Transport::Rc, 1, Kind::Read, Traffic::OneWay),
             ),
             (
                 TestCase::Staged(8),
-                (Transport::Rc, 1, Kind::Send, Ways::Staged),
+                (Transport::Rc, 1, Kind::Send, Traffic::Staged),
             ),
             (
                 TestCase::Verify(Transport::Uc, Kind::Send, 8),
-                (Transport::Uc, 1, Kind::Send, Ways::One),
+                (Transport::Uc, 1, Kind::Send, Traffic::OneWay),
             ),
         ] {
             assert_eq!(of(test_case), expected, "{test_case:?}");

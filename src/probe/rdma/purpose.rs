@@ -18,16 +18,20 @@ pub struct Purpose {
     /// The size of a message.
     pub bytes: usize,
     /// Which ends make requests.
-    pub ways: Ways,
+    #[serde(rename = "ways")]
+    pub traffic: Traffic,
 }
 
 /// Which ends make requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ways {
-    One,
-    Both,
-    /// The requester, from pinned memory that a copy engine fills and empties.
+pub enum Traffic {
+    /// The requester.
+    #[serde(rename = "one")]
+    OneWay,
+    #[serde(rename = "both")]
+    BothWays,
+    /// The requester, from pinned memory that a copy engine fills and drains.
     Staged,
 }
 
@@ -43,7 +47,7 @@ pub enum Role {
 impl Purpose {
     /// The access flags of an end's memory.
     pub fn access(self, role: Role) -> Access {
-        let is_both = self.ways == Ways::Both;
+        let is_both = self.traffic == Traffic::BothWays;
         let requests = is_both || role == Role::Requester;
         let responds = is_both || role == Role::Responder;
         let is_write = matches!(self.kind, Kind::Write | Kind::WriteImmediate);
@@ -81,13 +85,13 @@ impl Role {
 mod tests {
     use super::*;
 
-    fn purpose(kind: Kind, ways: Ways) -> Purpose {
+    fn purpose(kind: Kind, traffic: Traffic) -> Purpose {
         Purpose {
             transport: Transport::Rc,
             pairs: 1,
             kind,
             bytes: 8,
-            ways,
+            traffic,
         }
     }
 
@@ -108,19 +112,19 @@ mod tests {
     #[test]
     fn each_end_grants_what_the_test_case_needs_and_nothing_else() {
         // The end that leads, and the other.
-        for (kind, ways, is_client, is_server) in [
-            (Kind::Write, Ways::One, "", "lw"),
-            (Kind::WriteImmediate, Ways::One, "", "lw"),
-            (Kind::Read, Ways::One, "l", "r"),
-            (Kind::Send, Ways::One, "", "l"),
-            (Kind::SendImmediate, Ways::One, "", "l"),
-            (Kind::FetchAdd, Ways::One, "l", "la"),
-            (Kind::CompareSwap, Ways::One, "l", "la"),
-            (Kind::Write, Ways::Both, "lw", "lw"),
-            (Kind::Send, Ways::Both, "l", "l"),
-            (Kind::Send, Ways::Staged, "", "l"),
+        for (kind, traffic, is_client, is_server) in [
+            (Kind::Write, Traffic::OneWay, "", "lw"),
+            (Kind::WriteImmediate, Traffic::OneWay, "", "lw"),
+            (Kind::Read, Traffic::OneWay, "l", "r"),
+            (Kind::Send, Traffic::OneWay, "", "l"),
+            (Kind::SendImmediate, Traffic::OneWay, "", "l"),
+            (Kind::FetchAdd, Traffic::OneWay, "l", "la"),
+            (Kind::CompareSwap, Traffic::OneWay, "l", "la"),
+            (Kind::Write, Traffic::BothWays, "lw", "lw"),
+            (Kind::Send, Traffic::BothWays, "l", "l"),
+            (Kind::Send, Traffic::Staged, "", "l"),
         ] {
-            let purpose = purpose(kind, ways);
+            let purpose = purpose(kind, traffic);
             let of = |role| letters(purpose.access(role));
             assert_eq!(
                 (of(Role::Requester), of(Role::Responder)),

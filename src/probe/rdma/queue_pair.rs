@@ -70,13 +70,13 @@ pub struct WorkCompletion {
 }
 
 /// A queue pair of the simulated NIC.
-pub struct SimulatedPair {
+pub struct SimulatedQueuePair {
     queues: hca::QueuePair,
     /// Of the requests whose completions are to come, in their order.
     ids: VecDeque<u64>,
 }
 
-type Simulated = Rc<RefCell<SimulatedPair>>;
+type Simulated = Rc<RefCell<SimulatedQueuePair>>;
 
 /// A queue pair that is connected to none yet.
 pub enum Unconnected {
@@ -90,7 +90,7 @@ pub enum Unconnected {
 }
 
 /// A connected queue pair.
-pub enum Pair {
+pub enum ActiveQueuePair {
     Verbs {
         pair: Box<QueuePair<Rts>>,
         datagram: Option<Datagram>,
@@ -143,7 +143,7 @@ impl Unconnected {
             // A datagram comes with its route.
             receive_pieces: if transport == Transport::Ud { 2 } else { 1 },
             // The CPU takes along what is inline, and reaches no GPU's memory.
-            inline_bytes: if end.way.memory_path.is_none() {
+            inline_bytes: if end.selection.memory_path.is_none() {
                 INLINE
             } else {
                 0
@@ -184,7 +184,7 @@ impl Unconnected {
         transport: Transport,
         other: &Offer,
         theirs: Endpoint,
-    ) -> Result<(Pair, [Completions; 2]), StepError> {
+    ) -> Result<(ActiveQueuePair, [Completions; 2]), StepError> {
         match (self, &end.device) {
             (
                 Self::Verbs {
@@ -222,7 +222,7 @@ impl Unconnected {
                 };
                 let completions = [sent, received].map(Completions::Verbs);
                 let pair = Box::new(pair);
-                Ok((Pair::Verbs { pair, datagram }, completions))
+                Ok((ActiveQueuePair::Verbs { pair, datagram }, completions))
             }
             (Self::Sim(pair), Device::Sim(hca)) => connect_simulated(hca, *pair, other, theirs),
             _ => Err(StepError::OutOfStep),
@@ -235,10 +235,10 @@ fn connect_simulated(
     pair: hca::QueuePair,
     other: &Offer,
     theirs: Endpoint,
-) -> Result<(Pair, [Completions; 2]), StepError> {
+) -> Result<(ActiveQueuePair, [Completions; 2]), StepError> {
     let remote = hca::Endpoint::new(other.lid, theirs.queue_pair);
     hca.connect(pair.endpoint, remote, RetryPolicy::default())?;
-    let pair = Rc::new(RefCell::new(SimulatedPair {
+    let pair = Rc::new(RefCell::new(SimulatedQueuePair {
         queues: pair,
         ids: VecDeque::new(),
     }));
@@ -246,7 +246,7 @@ fn connect_simulated(
         Completions::Sent(Rc::clone(&pair)),
         Completions::Received(Rc::clone(&pair)),
     ];
-    Ok((Pair::Sim(pair), completions))
+    Ok((ActiveQueuePair::Sim(pair), completions))
 }
 
 /// A random PSN and Q_Key.
@@ -255,7 +255,7 @@ fn random_numbers() -> Result<[u32; 2], StepError> {
     Ok([number()?, number()?])
 }
 
-impl Pair {
+impl ActiveQueuePair {
     /// Bytes that go with a request.
     pub fn inline_bytes(&self) -> usize {
         match self {
@@ -362,7 +362,7 @@ impl Completions {
             Self::Verbs(queue) => return take_verbs(queue, into),
             Self::Sent(pair) | Self::Received(pair) => pair,
         };
-        let SimulatedPair { queues, ids } = &mut *pair.borrow_mut();
+        let SimulatedQueuePair { queues, ids } = &mut *pair.borrow_mut();
         let is_sent = matches!(self, Self::Sent(_));
         while into.len() < AT_ONCE {
             let completions = match is_sent {

@@ -7,7 +7,7 @@ use std::time::Instant;
 use gdsync::wire::Operation;
 use gpu::{DeviceMemory, Event, HostMemory, Stream};
 
-use super::connected::{ConnectedQueuePair, Waiting};
+use super::connected::{ConnectedQueuePair, PollTimer};
 use super::control::{Control, Flow};
 use super::end::End;
 use super::memory_paths::{CHUNK, SLOTS};
@@ -58,7 +58,8 @@ fn chunks(message: usize) -> usize {
 
 impl<'e> Stage<'e> {
     fn of(end: &'e End) -> Result<Self, StepError> {
-        let (Some(host), Some((memory, stream))) = (&end.way.pinned, end.store.device()) else {
+        let (Some(host), Some((memory, stream))) = (&end.selection.pinned, end.store.device())
+        else {
             return Err(StepError::OutOfStep);
         };
         let copied: Result<Vec<Event>, _> = (0..SLOTS).map(|_| memory.gpu().event()).collect();
@@ -93,7 +94,7 @@ pub fn send(
     let mut copying = VecDeque::new();
     let (mut begun, mut sent, mut freed) = (0, 0, 0);
     let mut marks = Vec::new();
-    let mut waiting = Waiting::new(end.timeout);
+    let mut timer = PollTimer::new(end.timeout);
     while freed < total || sent < total {
         let mut any = false;
         while begun < total && begun - freed < SLOTS {
@@ -118,9 +119,9 @@ pub fn send(
             connected.send(Post::new(SEND, chunk.slot() * CHUNK, chunk.bytes))?;
             any = true;
         }
-        sent += connected.sent.look()?.len();
-        let said = connected.received.look()?.len();
-        for _ in 0..said {
+        sent += connected.sent.poll()?.len();
+        let received = connected.received.poll()?.len();
+        for _ in 0..received {
             freed += 1;
             if freed + SLOTS <= total {
                 connected.receive(0, 0, 0)?;
@@ -134,9 +135,9 @@ pub fn send(
         {
             marks.push((Instant::now(), messages));
         }
-        match any || said > 0 {
-            true => waiting = Waiting::new(end.timeout),
-            false => waiting.look("a chunk to arrive", control)?,
+        match any || received > 0 {
+            true => timer = PollTimer::new(end.timeout),
+            false => timer.tick("a chunk to arrive", control)?,
         }
     }
     let seconds = |pair: &[(Instant, usize)]| {
@@ -163,10 +164,10 @@ pub fn receive(
     let total = chunks(flow.bytes) * flow.count as usize;
     let mut copying = VecDeque::new();
     let (mut arrived, mut sent, mut freed) = (0, 0, 0);
-    let mut waiting = Waiting::new(end.timeout);
+    let mut timer = PollTimer::new(end.timeout);
     while freed < total || sent < total {
-        let said = connected.received.look()?.len();
-        for _ in 0..said {
+        let received = connected.received.poll()?.len();
+        for _ in 0..received {
             // They arrive in the order in which they were sent, and take the slots in the order in which these were posted.
             let chunk = Chunk::of(arrived, flow.bytes);
             let Chunk { offset, bytes, .. } = chunk;
@@ -181,7 +182,7 @@ pub fn receive(
             copying.push_back(chunk);
             arrived += 1;
         }
-        let mut any = said > 0;
+        let mut any = received > 0;
         while let Some(chunk) = copying.front().copied() {
             if !stage.copied[chunk.slot()].is_done()? {
                 break;
@@ -195,10 +196,10 @@ pub fn receive(
             connected.send(Post::new(SEND, 0, 0))?;
             any = true;
         }
-        sent += connected.sent.look()?.len();
+        sent += connected.sent.poll()?.len();
         match any {
-            true => waiting = Waiting::new(end.timeout),
-            false => waiting.look("a chunk of the remote end", control)?,
+            true => timer = PollTimer::new(end.timeout),
+            false => timer.tick("a chunk of the remote end", control)?,
         }
     }
     Ok(())

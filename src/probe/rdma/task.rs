@@ -74,11 +74,13 @@ pub struct Place {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
-    /// Both, on this machine: the one that leads first.
+    /// Both, on this machine: the client first.
     Both(Place, Place),
-    /// The one that leads; the other is where the parent is connected to.
-    Lead(Place),
-    Follow(Place),
+    /// The client; the parent is connected to the server.
+    #[serde(rename = "lead")]
+    Client(Place),
+    #[serde(rename = "follow")]
+    Server(Place),
 }
 
 /// A connection to prove and to measure.

@@ -2,7 +2,7 @@
 
 use super::control::{Message, Step};
 use super::kind::Kind;
-use super::purpose::{Purpose, Ways};
+use super::purpose::{Purpose, Traffic};
 use verbs::Transport;
 
 fn connect(transport: Transport) -> Step {
@@ -11,7 +11,7 @@ fn connect(transport: Transport) -> Step {
         pairs: 2,
         kind: Kind::Write,
         bytes: 8,
-        ways: Ways::One,
+        traffic: Traffic::OneWay,
     })
 }
 

@@ -18,8 +18,8 @@ pub enum Error {
         why: String,
     },
     /// No peer came in time.
-    #[error("no client connected to {address} within {}{rejected}; start gdr on the other machine with this machine's address and the same secret, and check that no firewall blocks the port", span(*.waited))]
-    NobodyCame {
+    #[error("no client connected to {address} within {}{rejected}; start gdr on the other machine with this machine's address and the same secret, and check that no firewall blocks the port", format_duration(*.waited))]
+    NoClient {
         /// Where it was listened.
         address: SocketAddr,
         waited: Duration,
@@ -39,7 +39,7 @@ pub enum Error {
         why: String,
     },
     /// The peer was not reached in time.
-    #[error("no gdr answered at {at} within {}: {why}; start the listening side there first, and check that it listens on an address that this machine can reach", span(*.waited))]
+    #[error("no gdr answered at {at} within {}: {why}; start the listening side there first, and check that it listens on an address that this machine can reach", format_duration(*.waited))]
     NotReached {
         /// Where it was tried.
         at: String,
@@ -93,7 +93,7 @@ pub enum Error {
     #[error(
         "malformed message from peer {peer}: {quote}; use the same version of gdr on both machines"
     )]
-    Nonsense {
+    Malformed {
         peer: SocketAddr,
         /// How it began, in quotation marks, and what is wrong with it.
         quote: String,
@@ -102,7 +102,7 @@ pub enum Error {
     #[error("interrupted")]
     Interrupted,
     /// The other side is there, but did not say what it was waited for.
-    #[error("peer {peer} is alive, but sent nothing for {}", span(*.waited))]
+    #[error("peer {peer} is alive, but sent nothing for {}", format_duration(*.waited))]
     TimedOut {
         peer: SocketAddr,
         /// How long it was waited for.
@@ -110,7 +110,7 @@ pub enum Error {
     },
     /// A message of this side cannot be sent.
     #[error("cannot send a message: {why}")]
-    Unsendable {
+    InvalidMessage {
         /// What is wrong with it.
         why: String,
     },
@@ -153,7 +153,7 @@ pub enum Error {
 }
 
 /// A time in words.
-pub fn span(time: Duration) -> String {
+pub fn format_duration(time: Duration) -> String {
     match time.as_millis() {
         millis @ 0..1000 => format!("{millis} ms"),
         _ => format!("{} s", (time.as_secs_f64() * 10.0).round() / 10.0),

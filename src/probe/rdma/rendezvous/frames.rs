@@ -97,10 +97,10 @@ impl FrameReader {
         let Some(whole) = rest.get(..bytes + CODE) else {
             return Ok(None);
         };
-        let (payload, said) = whole.split_at(bytes);
+        let (payload, received) = whole.split_at(bytes);
         // Compares in constant time.
         code(&self.key, self.number, *length, payload)
-            .verify_slice(said)
+            .verify_slice(received)
             .map_err(|_| FrameError::Forged)?;
         let payload = payload.to_vec();
         self.number += 1;

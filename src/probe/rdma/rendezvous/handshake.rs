@@ -63,7 +63,7 @@ pub enum Rejection {
     /// It did not prove the secret.
     Secret,
     /// It is a server that rejected this client.
-    No,
+    Refused,
 }
 
 /// What to do next.
@@ -77,7 +77,7 @@ pub enum Next {
 }
 
 /// A server's answer to every client that it rejects.
-pub fn no() -> [u8; HEAD] {
+pub fn rejection_message() -> [u8; HEAD] {
     head(NO)
 }
 
@@ -137,7 +137,7 @@ impl Incoming {
             return Err(Rejection::Protocol(number));
         }
         if is_no {
-            return Err(Rejection::No);
+            return Err(Rejection::Refused);
         }
         match bytes.get(HEAD..MESSAGE) {
             Some(body) => {
@@ -355,6 +355,6 @@ mod tests {
     fn a_message_is_its_head_and_32_bytes() {
         let (_, first) = ClientHandshake::new(&keys().secret).expect("random bytes");
         assert_eq!(first[..8], *b"gdrc\0\0\0\x02");
-        assert_eq!(no(), *b"gdrn\0\0\0\x02");
+        assert_eq!(rejection_message(), *b"gdrn\0\0\0\x02");
     }
 }

@@ -104,10 +104,10 @@ const MPI: [(Launcher, &str, Option<&str>, Option<&str>); 4] = [
     (Launcher::Pmix, "PMIX_RANK", None, Some("PMIX_NAMESPACE")),
 ];
 
-/// The place of this process; none where no launcher started it. An mpirun within a Slurm job counts, and not the srun that
+/// The place of this process; none where no launcher started it. An mpirun check_rank a Slurm job counts, and not the srun that
 /// it may start its own helpers by; where both say the same, Slurm does, which says where rank 0 is.
 pub fn from_environment(variables: Variables<'_>) -> Result<Option<Place>, Error> {
-    let slurm = of_slurm(variables);
+    let slurm = from_slurm(variables);
     for (launcher, rank, size, job) in MPI {
         let Some(rank) = number(variables, rank)? else {
             continue;
@@ -123,7 +123,7 @@ pub fn from_environment(variables: Variables<'_>) -> Result<Option<Place>, Error
         {
             return slurm;
         }
-        return within(Place {
+        return check_rank(Place {
             launcher,
             rank,
             size,
@@ -136,7 +136,7 @@ pub fn from_environment(variables: Variables<'_>) -> Result<Option<Place>, Error
 }
 
 /// A rank is below the size.
-fn within(place: Place) -> Result<Option<Place>, Error> {
+fn check_rank(place: Place) -> Result<Option<Place>, Error> {
     match place.size {
         Some(size) if place.rank >= size => Err(Error::Environment {
             variable: format!("rank from {}", place.launcher),
@@ -148,9 +148,9 @@ fn within(place: Place) -> Result<Option<Place>, Error> {
 }
 
 /// The steps from here up are Slurm's own: a batch script and an interactive shell have a rank too, and nobody beside them.
-const FIRST_OWN_STEP: u64 = 0xffff_fff0;
+const FIRST_SPECIAL_STEP: u64 = 0xffff_fff0;
 
-fn of_slurm(variables: Variables<'_>) -> Result<Option<Place>, Error> {
+fn from_slurm(variables: Variables<'_>) -> Result<Option<Place>, Error> {
     let Some(rank) = number(variables, "SLURM_PROCID")? else {
         return Ok(None);
     };
@@ -158,7 +158,8 @@ fn of_slurm(variables: Variables<'_>) -> Result<Option<Place>, Error> {
         Ok(None) => number::<u64>(variables, old),
         known => known,
     };
-    let Some(step) = either("SLURM_STEP_ID", "SLURM_STEPID")?.filter(|step| *step < FIRST_OWN_STEP)
+    let Some(step) =
+        either("SLURM_STEP_ID", "SLURM_STEPID")?.filter(|step| *step < FIRST_SPECIAL_STEP)
     else {
         return Ok(None);
     };
@@ -167,18 +168,18 @@ fn of_slurm(variables: Variables<'_>) -> Result<Option<Place>, Error> {
         None => number(variables, "SLURM_NTASKS")?,
         known => known,
     };
-    within(Place {
+    check_rank(Place {
         launcher: Launcher::Slurm,
         rank,
         size,
-        host: host_of_first(variables, rank)?,
+        host: rank0_host(variables, rank)?,
         port: job.map(|job| port(job, step)),
         job: job.map(|job| format!("slurm-{job}.{step}")),
     })
 }
 
 /// The machine of rank 0: the first of the step's nodes, in every distribution of tasks but one that the user wrote.
-fn host_of_first(variables: Variables<'_>, rank: u32) -> Result<Option<String>, Error> {
+fn rank0_host(variables: Variables<'_>, rank: u32) -> Result<Option<String>, Error> {
     if text(variables, "SLURM_DISTRIBUTION").is_some_and(|how| how.contains("arbitrary")) {
         return Ok(None);
     }
@@ -242,7 +243,7 @@ fn number<N: std::str::FromStr>(
 mod tests {
     use super::*;
 
-    fn of(variables: &[(&str, &str)]) -> Result<Option<Place>, Error> {
+    fn parse(variables: &[(&str, &str)]) -> Result<Option<Place>, Error> {
         from_environment(&|name| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
@@ -288,8 +289,8 @@ mod tests {
             job: Some("slurm-200505.3".to_owned()),
             ..place(Launcher::Slurm, 1, Some(2))
         };
-        assert_eq!(of(&SRUN), Ok(Some(expected.clone())));
-        let first = of(&srun(&[
+        assert_eq!(parse(&SRUN), Ok(Some(expected.clone())));
+        let first = parse(&srun(&[
             ("SLURM_PROCID", "0"),
             ("SLURMD_NODENAME", "gnode20"),
         ]));
@@ -300,13 +301,13 @@ mod tests {
                 ..expected
             }))
         );
-        assert_eq!(of(&[]), Ok(None));
+        assert_eq!(parse(&[]), Ok(None));
     }
 
     #[test]
     fn the_nodes_of_the_job_stand_in_for_those_of_the_step() {
         let host =
-            |variables: &[(&str, &str)]| of(variables).expect("a place").expect("a place").host;
+            |variables: &[(&str, &str)]| parse(variables).expect("a place").expect("a place").host;
         assert_eq!(
             host(&srun(&[("SLURM_STEP_NODELIST", "")])).as_deref(),
             Some("gnode10")
@@ -322,7 +323,7 @@ mod tests {
             let arbitrary = srun(&[("SLURM_DISTRIBUTION", "arbitrary"), ("SLURM_PROCID", rank)]);
             assert_eq!(host(&arbitrary), None, "neither waits for the other");
         }
-        let wrong = of(&srun(&[("SLURM_STEP_NODELIST", "a[7-")])).expect_err("no list");
+        let wrong = parse(&srun(&[("SLURM_STEP_NODELIST", "a[7-")])).expect_err("no list");
         assert!(
             wrong
                 .to_string()
@@ -335,7 +336,7 @@ mod tests {
     fn a_batch_script_and_an_interactive_shell_are_no_tasks() {
         for step in ["", "4294967291", "4294967290"] {
             assert_eq!(
-                of(&srun(&[("SLURM_STEP_ID", step), ("SLURM_PROCID", "0")])),
+                parse(&srun(&[("SLURM_STEP_ID", step), ("SLURM_PROCID", "0")])),
                 Ok(None)
             );
         }
@@ -365,46 +366,50 @@ mod tests {
             job: Some("prterun-a-17@1".to_owned()),
             ..place(Launcher::OpenMpi, 1, Some(2))
         };
-        assert_eq!(of(&open), Ok(Some(expected.clone())));
+        assert_eq!(parse(&open), Ok(Some(expected.clone())));
         let pmix = Place {
             launcher: Launcher::Pmix,
             size: None,
             ..expected
         };
-        assert_eq!(of(&open[2..]), Ok(Some(pmix)));
+        assert_eq!(parse(&open[2..]), Ok(Some(pmix)));
         let mvapich = [("MV2_COMM_WORLD_RANK", "0"), ("MV2_COMM_WORLD_SIZE", "2")];
-        assert_eq!(of(&mvapich), Ok(Some(place(Launcher::Mvapich, 0, Some(2)))));
+        assert_eq!(
+            parse(&mvapich),
+            Ok(Some(place(Launcher::Mvapich, 0, Some(2))))
+        );
         let hydra = [("PMI_RANK", "1"), ("PMI_SIZE", "2"), ("PMI_FD", "7")];
-        assert_eq!(of(&hydra), Ok(Some(place(Launcher::Pmi, 1, Some(2)))));
+        assert_eq!(parse(&hydra), Ok(Some(place(Launcher::Pmi, 1, Some(2)))));
     }
 
     #[test]
     fn an_mpirun_within_a_job_counts_and_slurm_where_it_speaks_pmi() {
         // Open MPI starts a daemon a node by srun, whose variables the processes inherit.
         let open = srun(&[("OMPI_COMM_WORLD_RANK", "1"), ("OMPI_COMM_WORLD_SIZE", "2")]);
-        let found = of(&open).expect("a place").expect("a place");
+        let found = parse(&open).expect("a place").expect("a place");
         assert_eq!((found.launcher, found.host), (Launcher::OpenMpi, None));
-        for said in [
+        for variables in [
             &[("PMI_RANK", "1"), ("PMI_SIZE", "2")][..],
             &[
                 ("PMIX_RANK", "1"),
                 ("PMIX_NAMESPACE", "slurm.pmix.200505.3"),
             ],
         ] {
-            let found = of(&srun(said)).expect("a place").expect("a place");
+            let found = parse(&srun(variables)).expect("a place").expect("a place");
             assert_eq!(
                 (found.launcher, found.host.as_deref()),
                 (Launcher::Slurm, Some("gnode20"))
             );
         }
         let hydra = srun(&[("PMI_RANK", "0"), ("PMI_SIZE", "2")]);
-        let found = of(&hydra).expect("a place").expect("a place");
+        let found = parse(&hydra).expect("a place").expect("a place");
         assert_eq!((found.launcher, found.host), (Launcher::Pmi, None));
     }
 
     #[test]
     fn what_is_no_number_and_what_is_not_two_is_said() {
-        let error = |variables: &[(&str, &str)]| of(variables).expect_err("no place").to_string();
+        let error =
+            |variables: &[(&str, &str)]| parse(variables).expect_err("no place").to_string();
         assert!(error(&[("PMI_RANK", "x")]).contains("invalid PMI_RANK 'x': it is not a number"));
         assert!(error(&[("PMI_RANK", "-1")]).contains("not a number"));
         assert!(error(&[("PMI_RANK", "2"), ("PMI_SIZE", "2")]).contains("there are 2 processes"));

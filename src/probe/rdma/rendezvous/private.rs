@@ -9,10 +9,10 @@ use std::path::Path;
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 
 /// No such file is longer.
-const LONGEST: u64 = 1024;
+const MAX_BYTES: u64 = 1024;
 /// The bits of a mode that let group or others read, write or execute.
-const OF_OTHERS: u32 = 0o077;
-const OTHERS_WRITE: u32 = 0o002;
+const GROUP_OTHER_BITS: u32 = 0o077;
+const OTHER_WRITE_BIT: u32 = 0o002;
 /// In such a directory a file is renamed and removed by its owner and the directory's alone.
 const STICKY: u32 = 0o1000;
 
@@ -63,7 +63,7 @@ pub fn read(
         check(&stat)?;
     }
     let mut text = String::new();
-    File::from(file).take(LONGEST).read_to_string(&mut text)?;
+    File::from(file).take(MAX_BYTES).read_to_string(&mut text)?;
     Ok(text)
 }
 
@@ -80,7 +80,7 @@ fn check(stat: &Stat) -> io::Result<()> {
             stat.st_uid
         )));
     }
-    if stat.st_mode & OF_OTHERS != 0 {
+    if stat.st_mode & GROUP_OTHER_BITS != 0 {
         return Err(io::Error::other(format!(
             "its mode is {:04o}, and group or others have rights: chmod 600",
             stat.st_mode & 0o7777
@@ -93,7 +93,7 @@ fn check(stat: &Stat) -> io::Result<()> {
 /// root or this user, because the owner of a directory can rename all files in it.
 pub fn check_directory(directory: impl AsFd) -> io::Result<()> {
     let stat = rustix::fs::fstat(directory)?;
-    if stat.st_mode & OTHERS_WRITE == 0 {
+    if stat.st_mode & OTHER_WRITE_BIT == 0 {
         return Ok(());
     }
     if stat.st_mode & STICKY == 0 {

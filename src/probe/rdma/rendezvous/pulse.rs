@@ -15,14 +15,14 @@ use super::socket::{again, drain, readable, writable, write_all};
 use super::wire::{Envelope, REASON, failed, quote, shortened};
 
 /// How often each side says that it is alive.
-const BEAT: Duration = Duration::from_secs(1);
+const HEARTBEAT: Duration = Duration::from_secs(1);
 /// A side that says nothing for so long is gone.
-pub const SILENCE: Duration = Duration::from_secs(4);
+pub const PEER_TIMEOUT: Duration = Duration::from_secs(4);
 /// How long the last words may take to leave.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+const SEND_TIMEOUT: Duration = Duration::from_millis(500);
 /// So many messages, or bytes of them, may wait for somebody to receive them.
-const WAITING: usize = 1024;
-const WAITING_BYTES: usize = 4 << 20;
+const MAX_QUEUED: usize = 1024;
+const MAX_QUEUED_BYTES: usize = 4 << 20;
 
 /// What both the thread and the caller know.
 pub struct Shared<M> {
@@ -68,9 +68,9 @@ impl<M> State<M> {
 }
 
 /// What a turn of the thread came to.
-enum Turn {
-    Go,
-    Over,
+enum Progress {
+    Continue,
+    Ended,
 }
 
 impl<M> Shared<M> {
@@ -133,8 +133,8 @@ impl<M> Shared<M> {
     }
 
     /// Says why this side goes, if the other one takes it soon, and that nothing follows.
-    pub fn last_words(&self, last: &Envelope<()>) {
-        let until = Instant::now() + LAST_WORDS;
+    pub fn send_last(&self, last: &Envelope<()>) {
+        let until = Instant::now() + SEND_TIMEOUT;
         while let Ok(payload) = last.payload() {
             if let Ok(writing) = self.writing.try_lock() {
                 // Where they cannot be said the other side sees the end of the connection.
@@ -163,8 +163,10 @@ impl<M> Shared<M> {
         }
         if let Some(frame) = writing.frames.frame(&payload) {
             // What ended the connection is read.
-            writing.cut =
-                write_all(&self.stream, &frame, Instant::now() + LAST_WORDS, &|| true).is_err();
+            writing.cut = write_all(&self.stream, &frame, Instant::now() + SEND_TIMEOUT, &|| {
+                true
+            })
+            .is_err();
         }
     }
 }
@@ -172,42 +174,47 @@ impl<M> Shared<M> {
 impl<M: DeserializeOwned> Shared<M> {
     /// What the thread does until the connection ends.
     pub fn run(&self, mut frames: FrameReader) {
-        let mut heard = Instant::now();
-        let mut next_beat = heard;
-        while let Turn::Go = self.turn(&mut frames, &mut heard, &mut next_beat) {}
-        let said = {
+        let mut last_received = Instant::now();
+        let mut next_beat = last_received;
+        while let Progress::Continue = self.step(&mut frames, &mut last_received, &mut next_beat) {}
+        let reason = {
             let state = self.state();
             match &state.ending {
                 Some(error) if !state.leaving && !matches!(error, Error::PeerFailed { .. }) => {
-                    Some(failed(&to_the_other_side(error)))
+                    Some(failed(&reason_for_peer(error)))
                 }
                 _ => None,
             }
         };
-        if let Some(said) = said {
-            self.last_words(&said);
-            drain(&self.stream, Instant::now() + LAST_WORDS);
+        if let Some(reason) = reason {
+            self.send_last(&reason);
+            drain(&self.stream, Instant::now() + SEND_TIMEOUT);
         }
         let _ = self.stream.shutdown(Shutdown::Both);
         self.state().over = true;
         self.changed.notify_all();
     }
 
-    fn turn(&self, frames: &mut FrameReader, heard: &mut Instant, next_beat: &mut Instant) -> Turn {
+    fn step(
+        &self,
+        frames: &mut FrameReader,
+        last_received: &mut Instant,
+        next_beat: &mut Instant,
+    ) -> Progress {
         loop {
             match frames.take() {
                 Ok(Some(payload)) => {
-                    if let Turn::Over = self.take(&payload) {
-                        return Turn::Over;
+                    if let Progress::Ended = self.take(&payload) {
+                        return Progress::Ended;
                     }
                 }
                 Ok(None) => break,
                 Err(FrameError::TooLong) => {
-                    return self.nonsense("a frame of more than 64 KiB");
+                    return self.malformed("a frame of more than 64 KiB");
                 }
                 Err(FrameError::Forged) => {
                     self.end(Error::Forged { peer: self.peer });
-                    return Turn::Over;
+                    return Progress::Ended;
                 }
             }
         }
@@ -216,66 +223,66 @@ impl<M: DeserializeOwned> Shared<M> {
             (state.leaving, state.stop || state.ending.is_some())
         };
         if stop {
-            return Turn::Over;
+            return Progress::Ended;
         }
         if *next_beat <= Instant::now() {
             if !leaving {
                 self.beat();
             }
-            *next_beat = Instant::now() + BEAT;
+            *next_beat = Instant::now() + HEARTBEAT;
         }
         let wake = (*next_beat)
-            .min(*heard + SILENCE)
+            .min(*last_received + PEER_TIMEOUT)
             .saturating_duration_since(Instant::now());
         // A process that was stopped for a while reads what came meanwhile before it says that nothing came.
         let ready = readable(&self.stream, wake)
-            || (heard.elapsed() >= SILENCE && readable(&self.stream, Duration::ZERO));
+            || (last_received.elapsed() >= PEER_TIMEOUT && readable(&self.stream, Duration::ZERO));
         if !ready {
-            if heard.elapsed() < SILENCE {
-                return Turn::Go;
+            if last_received.elapsed() < PEER_TIMEOUT {
+                return Progress::Continue;
             }
-            return self.gone(&format!("no heartbeat for {} s", SILENCE.as_secs()));
+            return self.gone(&format!("no heartbeat for {} s", PEER_TIMEOUT.as_secs()));
         }
         let mut buffer = [0; 16384];
         match (&self.stream).read(&mut buffer) {
             Ok(0) => self.gone("it closed the connection without a reason"),
             Ok(count) => {
-                *heard = Instant::now();
+                *last_received = Instant::now();
                 frames.feed(&buffer[..count]);
-                Turn::Go
+                Progress::Continue
             }
-            Err(error) if again(&error) => Turn::Go,
+            Err(error) if again(&error) => Progress::Continue,
             Err(error) => self.gone(&error.to_string()),
         }
     }
 
     /// Takes in what a frame holds.
-    fn take(&self, text: &[u8]) -> Turn {
+    fn take(&self, text: &[u8]) -> Progress {
         let envelope = match serde_json::from_slice::<Envelope<M>>(text) {
             Ok(envelope) => envelope,
-            Err(error) => return self.nonsense(&format!("{} ({error})", quote(text))),
+            Err(error) => return self.malformed(&format!("{} ({error})", quote(text))),
         };
         match envelope {
-            Envelope::Alive => Turn::Go,
+            Envelope::Alive => Progress::Continue,
             Envelope::Message(message) => {
                 let mut state = self.state();
-                if state.waiting.len() >= WAITING
-                    || state.waiting_bytes + text.len() > WAITING_BYTES
+                if state.waiting.len() >= MAX_QUEUED
+                    || state.waiting_bytes + text.len() > MAX_QUEUED_BYTES
                 {
                     drop(state);
-                    return self.nonsense("more unread messages than allowed");
+                    return self.malformed("more unread messages than allowed");
                 }
                 state.waiting_bytes += text.len();
                 state.waiting.push_back((text.len(), message));
                 self.changed.notify_all();
-                Turn::Go
+                Progress::Continue
             }
             Envelope::Failed { why } => {
                 self.end(Error::PeerFailed {
                     peer: self.peer,
                     why: shortened(&why, REASON),
                 });
-                Turn::Over
+                Progress::Ended
             }
             Envelope::Bye => {
                 let leaving = {
@@ -285,36 +292,36 @@ impl<M: DeserializeOwned> Shared<M> {
                     state.leaving
                 };
                 if !leaving {
-                    self.last_words(&Envelope::Bye);
+                    self.send_last(&Envelope::Bye);
                 }
-                Turn::Over
+                Progress::Ended
             }
         }
     }
 
-    fn gone(&self, why: &str) -> Turn {
+    fn gone(&self, why: &str) -> Progress {
         self.end(Error::PeerGone {
             peer: self.peer,
             why: why.to_owned(),
         });
-        Turn::Over
+        Progress::Ended
     }
 
-    fn nonsense(&self, quote: &str) -> Turn {
-        self.end(Error::Nonsense {
+    fn malformed(&self, quote: &str) -> Progress {
+        self.end(Error::Malformed {
             peer: self.peer,
             quote: quote.to_owned(),
         });
-        Turn::Over
+        Progress::Ended
     }
 }
 
 /// What the other side is told of an error of this one.
-pub fn to_the_other_side(error: &Error) -> String {
+pub fn reason_for_peer(error: &Error) -> String {
     match error {
         Error::Interrupted => "it was interrupted (Ctrl-C or a signal)".to_owned(),
         Error::PeerGone { why, .. } => format!("it lost the connection: {why}"),
-        Error::Nonsense { quote, .. } => {
+        Error::Malformed { quote, .. } => {
             format!("it received a malformed message: {quote}")
         }
         Error::Forged { .. } => "it received a frame with a wrong authentication code".to_owned(),

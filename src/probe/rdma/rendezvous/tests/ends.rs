@@ -10,7 +10,7 @@ fn messages_go_both_ways_in_order() {
     let (a, b) = pair();
     assert_eq!((a.peer(), b.peer()), (b.local(), a.local()));
     for n in 0..100 {
-        a.send(&Said::Numbers {
+        a.send(&TestMessage::Numbers {
             all: vec![n, u64::MAX],
         })
         .expect("sent");
@@ -18,7 +18,7 @@ fn messages_go_both_ways_in_order() {
     for n in 0..100 {
         assert_eq!(
             b.receive(soon()),
-            Ok(Said::Numbers {
+            Ok(TestMessage::Numbers {
                 all: vec![n, u64::MAX]
             })
         );
@@ -113,7 +113,7 @@ fn a_link_that_is_dropped_is_a_failure_with_the_last_error() {
 fn an_interrupt_ends_both_whatever_they_do() {
     for receiving in [true, false] {
         let (asked, flag) = interruptible(GENEROUS);
-        let (a, b) = pair_with(&asked, &terms(GENEROUS));
+        let (a, b) = pair_with(&asked, &conditions(GENEROUS));
         let there = std::thread::spawn(move || {
             let error = failure(&b);
             (error, b)
@@ -138,9 +138,9 @@ fn an_interrupt_ends_both_whatever_they_do() {
 #[test]
 fn a_link_that_is_dropped_at_once_has_told_why() {
     for _ in 0..30 {
-        let (link, mut peer) = by_hand();
-        peer.say(b"what?");
-        assert!(matches!(link.receive(soon()), Err(Error::Nonsense { .. })));
+        let (link, mut peer) = raw_peer();
+        peer.send_payload(b"what?");
+        assert!(matches!(link.receive(soon()), Err(Error::Malformed { .. })));
         drop(link);
         let received = peer.rest();
         assert!(
@@ -149,7 +149,7 @@ fn a_link_that_is_dropped_at_once_has_told_why() {
         );
 
         let (asked, flag) = interruptible(GENEROUS);
-        let (a, b) = pair_with(&asked, &terms(GENEROUS));
+        let (a, b) = pair_with(&asked, &conditions(GENEROUS));
         flag.store(true, Ordering::Relaxed);
         let there = std::thread::spawn(move || b.receive(soon()));
         assert_eq!(a.receive(soon()), Err(Error::Interrupted));
@@ -191,7 +191,7 @@ fn a_message_has_its_limit_and_one_below_it_goes_through() {
 
 #[test]
 fn a_peer_that_closes_or_resets_is_gone() {
-    let (link, peer) = by_hand();
+    let (link, peer) = raw_peer();
     drop(peer);
     assert!(matches!(failure(&link), Error::PeerGone { .. }));
     let Err(Error::PeerGone { why, .. }) = link.receive(soon()) else {
@@ -204,7 +204,7 @@ fn a_peer_that_closes_or_resets_is_gone() {
     );
 
     // Half closed: it is received why this side ends.
-    let (link, mut peer) = by_hand();
+    let (link, mut peer) = raw_peer();
     peer.stream.shutdown(Shutdown::Write).expect("half closed");
     assert!(
         failure(&link)
@@ -224,10 +224,10 @@ fn a_peer_that_closes_or_resets_is_gone() {
 
 #[test]
 fn a_silent_peer_is_gone_in_time_and_a_beating_one_is_not() {
-    let (link, mut peer) = by_hand();
+    let (link, mut peer) = raw_peer();
     for _ in 0..4 {
         std::thread::sleep(Duration::from_millis(1500));
-        peer.say(b"\"alive\"");
+        peer.send_payload(b"\"alive\"");
         assert_eq!(link.failure(), None);
     }
     let last = Instant::now();
@@ -258,10 +258,10 @@ fn what_is_no_message_ends_both_with_its_beginning() {
         (&nested, "[[[["),
     ];
     for (payload, expected) in cases {
-        let (link, mut peer) = by_hand();
-        peer.say(payload);
+        let (link, mut peer) = raw_peer();
+        peer.send_payload(payload);
         let error = failure(&link);
-        assert!(matches!(error, Error::Nonsense { .. }), "{error}");
+        assert!(matches!(error, Error::Malformed { .. }), "{error}");
         assert!(error.to_string().contains(expected), "{error}");
         let received = peer.rest();
         assert!(
@@ -274,7 +274,7 @@ fn what_is_no_message_ends_both_with_its_beginning() {
 #[test]
 fn a_frame_of_somebody_else_ends_both_and_is_not_read() {
     let word = br#"{"message":{"word":"made up"}}"#;
-    type Made = fn(&mut ByHand, &[u8]) -> Vec<u8>;
+    type Made = fn(&mut RawPeer, &[u8]) -> Vec<u8>;
     let frames: [Made; 4] = [
         // Repeated.
         |peer, word| peer.session.writer.frame(word).expect("a frame").repeat(2),
@@ -293,7 +293,7 @@ fn a_frame_of_somebody_else_ends_both_and_is_not_read() {
         |_, word| [&(word.len() as u32).to_be_bytes(), word, &[0; 32]].concat(),
     ];
     for (case, made) in frames.into_iter().enumerate() {
-        let (link, mut peer) = by_hand();
+        let (link, mut peer) = raw_peer();
         let bytes = made(&mut peer, word);
         peer.stream.write_all(&bytes).expect("written");
         assert!(matches!(failure(&link), Error::Forged { .. }), "{case}");
@@ -309,7 +309,7 @@ fn a_frame_of_somebody_else_ends_both_and_is_not_read() {
         );
     }
     // Longer than frames are: nothing of it is waited for.
-    let (link, mut peer) = by_hand();
+    let (link, mut peer) = raw_peer();
     peer.stream
         .write_all(&(LONGEST as u32 + 1).to_be_bytes())
         .expect("written");
@@ -319,8 +319,8 @@ fn a_frame_of_somebody_else_ends_both_and_is_not_read() {
 
 #[test]
 fn a_frame_that_is_cut_by_the_end_is_no_message() {
-    let (link, mut peer) = by_hand();
-    peer.say(br#"{"message":{"word":"whole"}}"#);
+    let (link, mut peer) = raw_peer();
+    peer.send_payload(br#"{"message":{"word":"whole"}}"#);
     let second = peer
         .session
         .writer
@@ -377,7 +377,7 @@ fn messages_that_nobody_receives_end_somewhere() {
 
 #[test]
 fn a_peer_that_takes_nothing_holds_nobody_up() {
-    let (link, _peer) = by_hand();
+    let (link, _peer) = raw_peer();
     let begun = Instant::now();
     let long = word(&"x".repeat(60_000));
     let error = loop {

@@ -17,9 +17,14 @@ fn meet(
     within: Duration,
 ) -> (Result<Text, Error>, Vec<String>) {
     let mut notes = Vec::new();
-    let link = connect_by_file(path, (rank, job), HERE, None, &terms(within), &mut |note| {
-        notes.push(note)
-    });
+    let link = connect_by_file(
+        path,
+        (rank, job),
+        HERE,
+        None,
+        &conditions(within),
+        &mut |note| notes.push(note),
+    );
     (link, notes)
 }
 
@@ -102,7 +107,7 @@ fn a_stale_file_is_not_believed() {
     let (other_gdr, other_address) = listener();
     let other = std::thread::spawn(move || {
         other_gdr
-            .accept::<Said>(&terms(Duration::from_secs(4)), &mut |_| {})
+            .accept::<TestMessage>(&conditions(Duration::from_secs(4)), &mut |_| {})
             .err()
     });
     let web = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
@@ -275,5 +280,5 @@ fn the_processes_of_a_launcher_meet_at_the_port_of_their_job_or_by_a_file() {
 }
 
 fn meet_place(place: &Place, file: Option<&Path>, given: Option<&Secret>) -> Result<Text, Error> {
-    super::super::meet(place, file, HERE, given, &terms(GENEROUS), &mut |_| {})
+    super::super::meet(place, file, HERE, given, &conditions(GENEROUS), &mut |_| {})
 }

@@ -185,7 +185,7 @@ fn another_secret_another_protocol_and_other_programs_are_told_apart() {
     );
     assert_eq!(
         rejection(to_client(&mut client().0, b"gdrn\0\0\0\x02")),
-        Rejection::No
+        Rejection::Refused
     );
     for foreign in [
         &b"{"[..],

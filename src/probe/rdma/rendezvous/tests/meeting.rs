@@ -52,8 +52,13 @@ fn without_a_secret_both_stay_on_this_machine() {
         let expected = Error::Exposed { address };
         assert_eq!(Listener::bind(address, &none).err(), Some(expected.clone()));
         let host = address.ip().to_string();
-        let connected =
-            connect::<Said>(&host, address.port(), &none, &terms(GENEROUS), &mut |_| {});
+        let connected = connect::<TestMessage>(
+            &host,
+            address.port(),
+            &none,
+            &conditions(GENEROUS),
+            &mut |_| {},
+        );
         assert_eq!(connected.err(), Some(expected));
     }
     for host in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
@@ -64,19 +69,19 @@ fn without_a_secret_both_stay_on_this_machine() {
     let address = listener.address();
     let there = std::thread::spawn(move || {
         listener
-            .accept::<Said>(&terms(GENEROUS), &mut |_| {})
+            .accept::<TestMessage>(&conditions(GENEROUS), &mut |_| {})
             .expect("a peer")
     });
     // Who has a secret is not one of two that have none.
     assert!(matches!(
-        join(address, &terms(GENEROUS)),
+        join(address, &conditions(GENEROUS)),
         Err(Error::Rejected { .. })
     ));
     let link: Text = connect(
         "127.0.0.1",
         address.port(),
         &none,
-        &terms(GENEROUS),
+        &conditions(GENEROUS),
         &mut |_| {},
     )
     .expect("a link");
@@ -87,7 +92,8 @@ fn without_a_secret_both_stay_on_this_machine() {
 fn a_wait_for_nobody_ends_and_says_what_to_do() {
     let listener = Listener::bind((Ipv4Addr::UNSPECIFIED, 0).into(), &secret()).expect("a port");
     let port = listener.address().port();
-    let error = listener.accept::<Said>(&terms(Duration::from_millis(300)), &mut |_| {});
+    let error =
+        listener.accept::<TestMessage>(&conditions(Duration::from_millis(300)), &mut |_| {});
     let error = error.err().expect("nobody").to_string();
     assert!(
         error.starts_with(&format!("no client connected to 0.0.0.0:{port} within 3")),
@@ -118,7 +124,7 @@ fn a_listener_that_starts_later_is_found() {
         std::thread::sleep(Duration::from_millis(700));
         let listener = Listener::bind(address, &secret()).expect("the port");
         listener
-            .accept::<Said>(&terms(GENEROUS), &mut |_| {})
+            .accept::<TestMessage>(&conditions(GENEROUS), &mut |_| {})
             .expect("a peer")
     });
     let mut notes = Vec::new();
@@ -126,7 +132,7 @@ fn a_listener_that_starts_later_is_found() {
         "localhost",
         address.port(),
         &secret(),
-        &terms(GENEROUS),
+        &conditions(GENEROUS),
         &mut |note| notes.push(note),
     )
     .expect("a link");
@@ -154,11 +160,11 @@ fn ipv6_is_reached_with_and_without_brackets() {
         let port = listener.address().port();
         let there = std::thread::spawn(move || {
             listener
-                .accept::<Said>(&terms(GENEROUS), &mut |_| {})
+                .accept::<TestMessage>(&conditions(GENEROUS), &mut |_| {})
                 .expect("a peer")
         });
         let link: Text =
-            connect(host, port, &secret(), &terms(GENEROUS), &mut |_| {}).expect("a link");
+            connect(host, port, &secret(), &conditions(GENEROUS), &mut |_| {}).expect("a link");
         drop((link, there.join().expect("a thread")));
     }
 }
@@ -167,7 +173,7 @@ fn ipv6_is_reached_with_and_without_brackets() {
 fn nobody_there_and_no_such_name_are_said() {
     let (reserved, address) = listener();
     drop(reserved);
-    let error = join(address, &terms(Duration::from_millis(500)))
+    let error = join(address, &conditions(Duration::from_millis(500)))
         .err()
         .expect("nobody")
         .to_string();
@@ -180,11 +186,11 @@ fn nobody_there_and_no_such_name_are_said() {
         "{error}"
     );
 
-    let error = connect::<Said>(
+    let error = connect::<TestMessage>(
         "no-such-host.invalid",
         1,
         &secret(),
-        &terms(Duration::from_millis(500)),
+        &conditions(Duration::from_millis(500)),
         &mut |_| {},
     );
     let error = error.err().expect("no name").to_string();
@@ -204,7 +210,7 @@ fn an_interrupt_ends_each_wait_for_a_peer() {
     let begun = Instant::now();
     let (ours, address) = listener();
     assert_eq!(
-        ours.accept::<Said>(&asked, &mut |_| {}).err(),
+        ours.accept::<TestMessage>(&asked, &mut |_| {}).err(),
         Some(Error::Interrupted)
     );
     assert_eq!(join(address, &asked).err(), Some(Error::Interrupted));

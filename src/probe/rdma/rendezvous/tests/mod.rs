@@ -20,15 +20,15 @@ use super::{ClientHandshake, Conditions, Error, Link, Listener, Next, Secret, Se
 /// What the tests have to say.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Said {
+enum TestMessage {
     Word(String),
     Numbers { all: Vec<u64> },
 }
 
-type Text = Link<'static, Said>;
+type Text = Link<'static, TestMessage>;
 
-fn word(text: &str) -> Said {
-    Said::Word(text.to_owned())
+fn word(text: &str) -> TestMessage {
+    TestMessage::Word(text.to_owned())
 }
 
 /// A timeout that a busy machine keeps.
@@ -38,7 +38,7 @@ const BOTH: Duration = Duration::from_secs(5);
 /// What a busy machine may take beyond it.
 const BUSY: Duration = Duration::from_secs(3);
 
-fn terms(within: Duration) -> Conditions<'static> {
+fn conditions(within: Duration) -> Conditions<'static> {
     Conditions {
         until: Instant::now() + within,
         interrupted: &|| false,
@@ -50,11 +50,11 @@ fn interruptible(within: Duration) -> (Conditions<'static>, &'static AtomicBool)
     let flag: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
     let asked: &'static (dyn Fn() -> bool + Sync) =
         Box::leak(Box::new(|| flag.load(Ordering::Relaxed)));
-    let terms = Conditions {
+    let conditions = Conditions {
         interrupted: asked,
-        ..terms(within)
+        ..conditions(within)
     };
-    (terms, flag)
+    (conditions, flag)
 }
 
 /// What both ends know.
@@ -68,12 +68,12 @@ fn listener() -> (Listener, SocketAddr) {
     (listener, address)
 }
 
-fn join(address: SocketAddr, terms: &Conditions<'static>) -> Result<Text, Error> {
+fn join(address: SocketAddr, conditions: &Conditions<'static>) -> Result<Text, Error> {
     connect(
         &address.ip().to_string(),
         address.port(),
         &secret(),
-        terms,
+        conditions,
         &mut |_| {},
     )
 }
@@ -89,7 +89,7 @@ fn pair_with(listening: &Conditions<'static>, connecting: &Conditions<'static>) 
 }
 
 fn pair() -> (Text, Text) {
-    pair_with(&terms(GENEROUS), &terms(GENEROUS))
+    pair_with(&conditions(GENEROUS), &conditions(GENEROUS))
 }
 
 fn soon() -> Instant {
@@ -114,12 +114,12 @@ fn failure(link: &Text) -> Error {
 }
 
 /// A peer made by hand: it knows the secret, and says what it likes.
-struct ByHand {
+struct RawPeer {
     stream: TcpStream,
     session: Session,
 }
 
-impl ByHand {
+impl RawPeer {
     /// Proves the secret to a listener.
     fn prove(address: SocketAddr) -> Self {
         let mut stream = TcpStream::connect(address).expect("a connection");
@@ -144,7 +144,7 @@ impl ByHand {
     }
 
     /// Sends a payload in the next frame.
-    fn say(&mut self, payload: &[u8]) {
+    fn send_payload(&mut self, payload: &[u8]) {
         let frame = self.session.writer.frame(payload).expect("a frame");
         // The other end may have closed already.
         let _ = self.stream.write_all(&frame);
@@ -166,15 +166,15 @@ impl ByHand {
 }
 
 /// A listening end, and a peer made by hand at the other.
-fn by_hand() -> (Text, ByHand) {
+fn raw_peer() -> (Text, RawPeer) {
     let (listener, address) = listener();
     std::thread::scope(|scope| {
         let accepted = scope.spawn(|| {
             listener
-                .accept(&terms(GENEROUS), &mut |_| {})
+                .accept(&conditions(GENEROUS), &mut |_| {})
                 .expect("a peer")
         });
-        let peer = ByHand::prove(address);
+        let peer = RawPeer::prove(address);
         (accepted.join().expect("a thread"), peer)
     })
 }

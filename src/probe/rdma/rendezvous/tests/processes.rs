@@ -16,13 +16,19 @@ fn the_other_process() {
     let Some(port) = std::env::var(PORT).ok().and_then(|port| port.parse().ok()) else {
         return;
     };
-    let link: Text =
-        connect("127.0.0.1", port, &secret(), &terms(GENEROUS), &mut |_| {}).expect("a listener");
+    let link: Text = connect(
+        "127.0.0.1",
+        port,
+        &secret(),
+        &conditions(GENEROUS),
+        &mut |_| {},
+    )
+    .expect("a listener");
     link.send(&word("here")).expect("sent");
     let mut out = std::io::stdout();
     loop {
         if let Some(error) = link.failure() {
-            writeln!(out, "TROUBLE {error}").expect("written");
+            writeln!(out, "ERROR {error}").expect("written");
             return;
         }
         std::thread::sleep(Duration::from_millis(10));
@@ -30,22 +36,22 @@ fn the_other_process() {
 }
 
 /// A child that ends with the test.
-struct Other(Child);
+struct OtherProcess(Child);
 
-impl Drop for Other {
+impl Drop for OtherProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-impl Other {
+impl OtherProcess {
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.0), signal).expect("a signal");
     }
 }
 
-fn with_other_process() -> (Text, Other) {
+fn with_other_process() -> (Text, OtherProcess) {
     let (listener, address) = listener();
     let child = Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", NAME, "--nocapture"])
@@ -54,9 +60,9 @@ fn with_other_process() -> (Text, Other) {
         .stdout(Stdio::piped())
         .spawn()
         .expect("a child");
-    let other = Other(child);
+    let other = OtherProcess(child);
     let link = listener
-        .accept(&terms(GENEROUS), &mut |_| {})
+        .accept(&conditions(GENEROUS), &mut |_| {})
         .expect("a peer");
     assert_eq!(link.receive(soon()), Ok(word("here")));
     (link, other)
@@ -86,14 +92,14 @@ fn a_frozen_process_is_noticed_in_time_and_told_when_it_thaws() {
     drop(link);
     other.signal(Signal::CONT);
     let out = BufReader::new(other.0.stdout.take().expect("a pipe"));
-    let told = out
+    let line = out
         .lines()
         .map_while(Result::ok)
-        .find(|line| line.contains("TROUBLE"))
-        .expect("its trouble");
+        .find(|line| line.contains("ERROR"))
+        .expect("its error");
     assert!(
-        told.contains("failed: it lost the connection: no heartbeat for 4 s"),
-        "{told}"
+        line.contains("failed: it lost the connection: no heartbeat for 4 s"),
+        "{line}"
     );
 }
 

@@ -101,24 +101,24 @@ fn a_secret_file_is_its_owners_alone() {
 }
 
 fn second(path: &Path) -> String {
-    let link = connect_by_file::<Said>(
+    let link = connect_by_file::<TestMessage>(
         path,
         (1, None),
         Ipv4Addr::LOCALHOST.into(),
         None,
-        &terms(Duration::from_millis(400)),
+        &conditions(Duration::from_millis(400)),
         &mut |_| {},
     );
     link.err().expect("no link").to_string()
 }
 
 fn first(path: &Path) -> String {
-    let link = connect_by_file::<Said>(
+    let link = connect_by_file::<TestMessage>(
         path,
         (0, None),
         Ipv4Addr::LOCALHOST.into(),
         None,
-        &terms(Duration::from_millis(400)),
+        &conditions(Duration::from_millis(400)),
         &mut |_| {},
     );
     link.err().expect("no link").to_string()
@@ -129,7 +129,7 @@ fn meeting(folder: &Path, mode: u32) -> (PathBuf, std::thread::JoinHandle<bool>)
     let (ours, address) = listener();
     let text = format!("127.0.0.1 {} {} -\n", address.port(), "07".repeat(32));
     let there = std::thread::spawn(move || {
-        ours.accept::<Said>(&terms(Duration::from_secs(1)), &mut |_| {})
+        ours.accept::<TestMessage>(&conditions(Duration::from_secs(1)), &mut |_| {})
             .is_ok()
     });
     (written(folder, "meet", &text, mode), there)
@@ -159,12 +159,12 @@ fn rank_1_believes_no_file_that_others_may_read_or_write() {
     assert!(!there.join().expect("a thread"), "nobody came");
     // The same file is believed where nothing is wrong.
     let (path, there) = meeting(folder.path(), 0o600);
-    let link = connect_by_file::<Said>(
+    let link = connect_by_file::<TestMessage>(
         &path,
         (1, None),
         Ipv4Addr::LOCALHOST.into(),
         None,
-        &terms(GENEROUS),
+        &conditions(GENEROUS),
         &mut |_| {},
     );
     assert!(link.is_ok() && there.join().expect("a thread"));

@@ -19,7 +19,7 @@ fn waiting(within: Duration) -> (SocketAddr, Waiting) {
     let (ours, address) = listener();
     let there = std::thread::spawn(move || {
         let mut notes = Vec::new();
-        let link = ours.accept::<Said>(&terms(within), &mut |note| notes.push(note));
+        let link = ours.accept::<TestMessage>(&conditions(within), &mut |note| notes.push(note));
         (link, notes)
     });
     (address, there)
@@ -28,7 +28,7 @@ fn waiting(within: Duration) -> (SocketAddr, Waiting) {
 /// That the true peer is taken now, and soon; the listener's notes.
 fn is_served(address: SocketAddr, there: Waiting) -> Vec<String> {
     let begun = Instant::now();
-    let link = join(address, &terms(GENEROUS)).expect("a link");
+    let link = join(address, &conditions(GENEROUS)).expect("a link");
     assert!(begun.elapsed() < SERVED, "{:?}", begun.elapsed());
     let (other, notes) = there.join().expect("a thread");
     let other = other.expect("the true peer");
@@ -128,11 +128,11 @@ fn another_secret_is_told_no_and_the_listener_goes_on() {
     let (address, there) = waiting(GENEROUS);
     let other = Secret::parse(&"08".repeat(32)).expect("a secret");
     for wrong in [&other, &Secret::none()] {
-        let error = connect::<Said>(
+        let error = connect::<TestMessage>(
             "127.0.0.1",
             address.port(),
             wrong,
-            &terms(GENEROUS),
+            &conditions(GENEROUS),
             &mut |_| {},
         );
         let error = error.err().expect("another secret");
@@ -267,13 +267,13 @@ fn what_listens_elsewhere_is_told_by_what_it_says() {
     ];
     for (says, expected) in servers {
         let address = server(says);
-        let error = join(address, &terms(GENEROUS)).err().expect("no gdr");
+        let error = join(address, &conditions(GENEROUS)).err().expect("no gdr");
         assert!(matches!(error, Error::NotGdr { .. }), "{error}");
         assert!(error.to_string().contains(expected), "{error}");
         assert!(error.to_string().contains(&address.to_string()), "{error}");
     }
     let address = server(b"gdrn\0\0\0\x07");
-    let error = join(address, &terms(GENEROUS))
+    let error = join(address, &conditions(GENEROUS))
         .err()
         .expect("another protocol");
     assert_eq!(
@@ -292,14 +292,14 @@ fn what_listens_elsewhere_is_told_by_what_it_says() {
 
 #[test]
 fn a_server_that_says_nothing_is_tried_until_the_deadline() {
-    let error = join(server(b""), &terms(Duration::from_millis(800)))
+    let error = join(server(b""), &conditions(Duration::from_millis(800)))
         .err()
         .expect("no gdr")
         .to_string();
     assert!(error.contains("closed the connection"), "{error}");
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = silent.local_addr().expect("an address");
-    let error = join(address, &terms(Duration::from_millis(800)))
+    let error = join(address, &conditions(Duration::from_millis(800)))
         .err()
         .expect("no gdr")
         .to_string();
@@ -323,6 +323,8 @@ fn a_server_that_does_not_know_the_secret_is_not_believed() {
             stream.write_all(&message).expect("written");
         }
     });
-    let error = join(address, &terms(GENEROUS)).err().expect("an impostor");
+    let error = join(address, &conditions(GENEROUS))
+        .err()
+        .expect("an impostor");
     assert_eq!(error, Error::Impostor { peer: address });
 }
