@@ -71,11 +71,7 @@ pub enum MappingTrial {
         reason: String,
     },
     /// There was no memory to map: the GPU is full, or another process uses it exclusively.
-    NotTried {
-        reason: String,
-    },
+    NotTried { reason: String },
     /// The memory could not be mapped.
-    Refused {
-        reason: String,
-    },
+    Refused { reason: String },
 }

@@ -49,9 +49,7 @@ pub enum Command {
         options: String,
     },
     /// Prevents loading by alias.
-    Blacklist {
-        module: String,
-    },
+    Blacklist { module: String },
     /// Runs a shell command instead of loading the module.
     Install {
         /// Name of the module, or a pattern.
@@ -72,9 +70,7 @@ pub enum Command {
         modules: String,
     },
     /// The kernel does not load the module: `module_blacklist=`.
-    Refuse {
-        module: String,
-    },
+    Refuse { module: String },
 }
 
 /// A file that another file overrides.

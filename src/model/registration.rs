@@ -49,9 +49,7 @@ pub enum DoorbellTrials {
     /// libmlx5.so.1 could not be opened.
     Tried(BTreeMap<String, DoorbellTrial>),
     /// The GPU could not be opened.
-    NotTried {
-        reason: String,
-    },
+    NotTried { reason: String },
 }
 
 /// Result of registering the page of an RDMA device's doorbell register (UAR) with a GPU.
@@ -85,9 +83,7 @@ pub enum RegistrationTrial {
     /// There was memory. Results by name of RDMA device.
     Tried(BTreeMap<String, NicTrial>),
     /// There was no memory to register: the GPU is full, another process uses it exclusively, or it does not work.
-    NotTried {
-        reason: String,
-    },
+    NotTried { reason: String },
 }
 
 /// Result of one GPU with one RDMA device.
