@@ -39,8 +39,8 @@ pub fn acs_vm(ctx: &Ctx<'_>) -> Vec<Judgement> {
 
 #[cfg(test)]
 mod tests {
-    use crate::check::testing::{Edit, GPU, assert_outcome, assert_says, bind, gpu, machine, only};
-    use crate::model::{Fact, Facts, Outcome, Platform};
+    use crate::check::testing::{Edit, GPU, assert_says, bind, gpu, machine, only};
+    use crate::model::{Fact, Outcome, Platform};
 
     #[test]
     fn reports_passed_through_devices() {
@@ -76,6 +76,5 @@ mod tests {
                 .needs
                 .is_some_and(|needs| needs.contains("--platform"))
         );
-        assert_outcome("pcie.acs-vm", &Facts::default(), Outcome::Unknown);
     }
 }
