@@ -1,4 +1,4 @@
-//! Two machines: each has a parent with a child, and the parents carry what the children say. One side leads: the one that
+//! Two machines: each has a parent with a child, and the parents relay the messages of the children. The client is the one that
 //! connects, or the first of two that a launcher started.
 
 use std::io::{BufRead as _, BufReader};
@@ -25,48 +25,48 @@ use crate::probe::scope::ProbeError;
 use crate::probe::verdict::Subject;
 use crate::probe::watch::Wire;
 
-/// How long the side that connects tries, and processes that a launcher started wait for each other.
+/// How long a client tries to connect, and processes of a launcher wait for each other.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long the server waits for its client.
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(3600);
-/// The other side is alive all that time: a link tells where it is not.
+/// Longest time between two messages. A link detects a dead peer earlier.
 const BETWEEN: Duration = Duration::from_secs(24 * 3600);
-/// Connections that a client may ask for: 32 GPUs with 32 ports each.
+/// Most connections of a client: 32 GPUs with 32 ports each.
 const MAX_CONNECTIONS: u32 = 1024;
-/// Characters that are kept of a name, and of a reason, that the other machine sends.
+/// Most characters of a name and of a reason from the other machine.
 const MAX_NAME: usize = 200;
 const MAX_REASON: usize = 2000;
-/// How long a child may take to end by itself when the other side has.
+/// How long a child may take to end after its peer ended.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// What the parents say to each other.
+/// Messages between the parents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum ParentMessage {
-    /// What each has, first.
+    /// The sender's ends: both send it first.
     #[serde(rename = "has")]
     Inventory {
         host: String,
         /// Its ends, in order.
         ends: Vec<RemotePlace>,
     },
-    /// The side that leads: the next connection.
+    /// From the client: the next connection.
     Begin {
         /// Counted from 0.
         number: u32,
-        /// What results call it.
+        /// Its name in results.
         subject: String,
-        /// Which of the other side's ends.
+        /// Index of the server's end.
         end: usize,
         room: usize,
     },
-    /// What its child says to the other's.
+    /// A message of the sender's child to the other child.
     #[serde(rename = "say")]
     Child(u32, Line<Message>),
-    /// Its child has ended; badly, where there is a reason.
+    /// The sender's child ended; with a reason if it failed.
     #[serde(rename = "over")]
     ChildEnded(u32, Option<String>),
-    /// The side that leads: that was all.
+    /// From the client: no more connections.
     End,
 }
 
@@ -74,7 +74,7 @@ enum ParentMessage {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct RemotePlace {
     subject: String,
-    /// What its port and its way to the GPU carry, bytes a second.
+    /// The lower bandwidth of its port and its path to the GPU, bytes per second.
     limit: Option<u64>,
 }
 
@@ -89,7 +89,7 @@ impl RemotePlace {
 
 type PeerLink<'a> = Link<'a, ParentMessage>;
 
-/// Meets the other machine and does what there is to do with it.
+/// Connects to the other machine and measures the connections.
 pub fn run(
     options: &Options,
     children: &mut Children<'_>,
@@ -106,11 +106,11 @@ pub fn run(
     };
     match run_role(options, children, places, &link, is_client) {
         Ok(true) => {
-            // How the other one ends after all is done changes nothing.
+            // Ignored: the measurements are complete.
             let _ = link.bye();
             Ok(())
         }
-        // The link says why, where it is dropped.
+        // The drop of the link sends the reason.
         Ok(false) => Ok(()),
         Err(error) => {
             link.fail(&gpu::sentence(&error));
@@ -119,7 +119,7 @@ pub fn run(
     }
 }
 
-/// Why there is no going on.
+/// Reports why the probe ends.
 fn report_error(children: &mut Children<'_>, error: &Error) {
     match error {
         Error::Interrupted => {
@@ -224,7 +224,7 @@ fn describe_server(address: SocketAddr, secret: &Secret, is_given: bool) -> [Str
     }
 }
 
-/// Listens there; at all addresses of IPv4 where the machine has no other.
+/// Listens at an address; falls back from `[::]` to `0.0.0.0` without IPv6.
 fn bind(address: SocketAddr, secret: &Secret) -> Result<Listener, Error> {
     match Listener::bind(address, secret) {
         Err(_) if address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Listener::bind(
@@ -235,7 +235,7 @@ fn bind(address: SocketAddr, secret: &Secret) -> Result<Listener, Error> {
     }
 }
 
-/// False where it did not come to its end.
+/// Runs the client or the server; false if it ended early.
 fn run_role(
     options: &Options,
     children: &mut Children<'_>,
@@ -286,7 +286,7 @@ fn client(
     (host, ends): &(String, Vec<RemotePlace>),
 ) -> Result<bool, ProbeError> {
     for (number, place) in (0..).zip(places) {
-        // The first with the first, and so on; where the other side has fewer, round again.
+        // Pairs the ends in order; starts again if the server has fewer.
         let end = number as usize % ends.len();
         let remote = &ends[end];
         let limit = RemotePlace::new(place)
@@ -351,7 +351,7 @@ fn server(
                 }
                 served += 1;
             }
-            // Of a connection that has ended.
+            // Late messages of a connection that ended.
             Ok(ParentMessage::Child(..) | ParentMessage::ChildEnded(..)) => {}
             Ok(ParentMessage::End) => {
                 let note = format!(
@@ -366,7 +366,7 @@ fn server(
     }
 }
 
-/// Runs a child, and carries its messages to the other machine's and back; false where there is no going on.
+/// Runs a child, and relays messages between it and the other machine's child; false if the probe cannot continue.
 fn relay(
     children: &mut Children<'_>,
     link: &PeerLink<'_>,
@@ -385,7 +385,7 @@ fn relay(
         let receiving = scope.spawn(|| {
             let received = to_child(link, number, &ours);
             if received.is_err() {
-                // The child learns of it and reports what it has; one that does not is ended.
+                // The child reports what it has within the grace time, or is stopped.
                 std::thread::sleep(GRACE);
                 let _ = stops.shutdown(Shutdown::Both);
             }
@@ -393,7 +393,7 @@ fn relay(
         });
         let sending = scope.spawn(|| from_child(link, number, &ours, &sent));
         let ran = children.run_with(&task.subject, &task, &[], Some(wire));
-        // What the child has sent is read to its end, even where the child hangs in the kernel.
+        // Reads the child's messages to the end, even if the child hangs in the kernel.
         let _ = ours.shutdown(Shutdown::Read);
         let _ = sending.join();
         let why = match &ran {
@@ -412,7 +412,7 @@ fn relay(
     }
 }
 
-/// Sends what this side's child says.
+/// Sends the messages of the local child.
 fn from_child(link: &PeerLink<'_>, number: u32, child: &UnixStream, sent: &Mutex<Instant>) {
     for line in BufReader::new(child).lines().map_while(Result::ok) {
         *sent.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
@@ -424,7 +424,7 @@ fn from_child(link: &PeerLink<'_>, number: u32, child: &UnixStream, sent: &Mutex
     }
 }
 
-/// Hands on what the other side's child says, until that has ended.
+/// Forwards the messages of the remote child until it ends.
 fn to_child(link: &PeerLink<'_>, number: u32, child: &UnixStream) -> Result<(), Error> {
     // Ignored: a child that has ended needs no more messages.
     let forward = |line: Line<Message>| drop(write_line(child, &sanitize(line)));
@@ -451,13 +451,13 @@ fn to_child(link: &PeerLink<'_>, number: u32, child: &UnixStream) -> Result<(), 
     ended
 }
 
-/// Something without which nothing is done.
+/// Reports why the probe is impossible.
 pub fn report_impossible(children: &mut Children<'_>, why: String) {
     let result = Subject::machine("verbs").impossible("rdma", None, true, why);
     children.report.results.push(result);
 }
 
-/// Removes from the other machine's texts what must not be printed.
+/// Makes texts of the other machine printable.
 fn sanitize(line: Line<Message>) -> Line<Message> {
     match line {
         Line::Failed { failed } => Line::Failed {

@@ -1,4 +1,4 @@
-//! The end that leads: it says what comes next, does its part, and tells what came of it.
+//! The client: it chooses the steps, does its part, and reports the results.
 
 use std::time::Duration;
 
@@ -24,18 +24,18 @@ use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 use crate::probe::verdict::{Promise, Subject};
 
-/// What a person does next where bytes are wrong.
+/// Advice for wrong bytes.
 const WRONG_HINT: &str = "the NIC reported success: see gdr doctor --only pcie.iommu,pcie.acs";
-/// And where they are slow.
+/// Advice for low bandwidth.
 const SLOW_HINT: &str = "see gdr doctor --only pcie.acs,pcie.iommu,pcie.payload,pcie.link,pcie.locality,rdma.write-ordering, and gdr topo";
-/// Fewer samples than these have no middle; more teach nothing.
+/// Fewest and most samples of a bandwidth.
 const SAMPLES: (f64, f64) = (4.0, 400.0);
-/// The same of turns.
+/// Fewest and most messages of a latency.
 const PING_PONGS: (f64, f64) = (20.0, 10_000.0);
-/// From this size on the link is what limits.
+/// From this message size the link limits the bandwidth.
 pub const LIMITED_BY_LINK: usize = 1 << 20;
 
-/// Says what comes next, and tells what came of it.
+/// Runs all test cases, and reports their results.
 pub fn client(
     end: &mut End,
     control: &mut Control,
@@ -68,7 +68,7 @@ pub fn client(
     done.map_err(|failure| report_failure(Some(end), control, failure))
 }
 
-/// Seconds for each request, and what was wrong with what arrived.
+/// Seconds for each request, and the error in the bytes that arrived.
 type FlowResult = (Vec<f64>, Option<String>);
 
 struct Client<'l, 't> {
@@ -133,7 +133,7 @@ impl Client<'_, '_> {
         expect(self.control, &Message::Done, Duration::ZERO)
     }
 
-    /// A failure, with the step that it befell.
+    /// Adds the current step to a failure of a request.
     fn with_step(&self, failure: StepError) -> StepError {
         match failure {
             StepError::Work(failure) => {
@@ -156,7 +156,7 @@ impl Client<'_, '_> {
         expect(self.control, &Message::Ready, time)
     }
 
-    /// This end's part is done: what the other one found.
+    /// Ends the step. Returns the error that the server found.
     fn finish_step(&mut self, time: Duration) -> Result<Option<String>, StepError> {
         self.control.send(Message::Done)?;
         match self.control.receive(time)? {
@@ -226,7 +226,7 @@ impl Client<'_, '_> {
         Ok(wrong.map(|wrong| wrong.to_string()))
     }
 
-    /// What the connection promises to one direction of a flow.
+    /// The bandwidth that the connection should reach in one direction.
     fn promise(&self, bytes: usize) -> Option<Promise> {
         let share = self.task.terms.shares.port;
         let limit = self.task.limit.filter(|_| bytes >= LIMITED_BY_LINK)?;
@@ -236,8 +236,8 @@ impl Client<'_, '_> {
         })
     }
 
-    /// Twice: a little shows how long one takes, and then as many as the time allows. Where the little takes as long as that, it is
-    /// all. Either is compare.
+    /// Runs a short flow to estimate the time of a request, and then one that fills the time of a point. If the short one does, it is
+    /// all. Both are compared.
     fn measure(
         &mut self,
         flow: Flow,
@@ -271,7 +271,7 @@ impl Client<'_, '_> {
                 ..flow
             },
         )?;
-        // A byte that was wrong the first time is wrong.
+        // An error of the first flow counts too.
         Ok((second.0, first.1.or(second.1)))
     }
 
@@ -314,7 +314,7 @@ impl Client<'_, '_> {
         self.report(result, wrong)
     }
 
-    /// What is sent, or what is there before.
+    /// Fills the memory with what is sent, or with what a read replaces.
     fn fill(&self, flow: Flow) -> Result<(), StepError> {
         match flow.seeds {
             Some([_, before]) if flow.kind == Kind::Read => {
@@ -343,7 +343,7 @@ impl Client<'_, '_> {
         })?)
     }
 
-    /// Both ends write at once: the sum of what goes there and what comes back.
+    /// Both ends write at once: the result is the sum of both directions.
     fn both(
         &mut self,
         connected: &mut [ConnectedQueuePair],
@@ -377,7 +377,7 @@ impl Client<'_, '_> {
             .result(self.about.bandwidth(label, bytes, 0, &samples, None))?)
     }
 
-    /// Small writes, as many as go through.
+    /// Message rate of small writes.
     fn rate(
         &mut self,
         connected: &mut [ConnectedQueuePair],
@@ -400,7 +400,7 @@ impl Client<'_, '_> {
             .result(self.about.rate(label, bytes, &samples))?)
     }
 
-    /// Without GPUDirect RDMA, for comparison or for want of it.
+    /// Bandwidth without GPUDirect RDMA.
     fn staged(
         &mut self,
         connected: &mut [ConnectedQueuePair],
@@ -467,7 +467,7 @@ impl Client<'_, '_> {
         let count = (point.as_secs_f64() / single).clamp(PING_PONGS.0, PING_PONGS.1) as u32;
         let time = Duration::from_secs_f64(single * f64::from(count) * 10.0) + allowance(bytes);
         let samples = run(count, time)?;
-        // A message there and one back is two of them.
+        // Half the round-trip time.
         let share = if kind == Kind::Read || kind.is_atomic() {
             1.0
         } else {
@@ -490,7 +490,7 @@ fn median(samples: &[f64]) -> f64 {
     figures.map_or(1e-3, |figures| figures.median).max(1e-9)
 }
 
-/// What may lie behind a request that failed.
+/// The likely cause of a failed request.
 fn hint(failure: Failure, doing: &str) -> &'static str {
     let is_unanswered = failure.name() == Some("RETRY_EXC_ERR");
     match (is_unanswered, doing.starts_with("validate.rc.write of 1 ")) {

@@ -1,4 +1,4 @@
-//! A connection: queue pairs that are connected with the other end's, and what completes in them.
+//! A connection: connected queue pairs and their completions.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -17,8 +17,8 @@ use crate::probe::failure::StepError;
 /// add to a round trip, not even on an emulated CPU.
 const POLLS_PER_CHECK: u32 = 4096;
 
-/// After so many polls in vain somebody else may run. On a single CPU who polls all the time keeps from it what it polls for;
-/// elsewhere no answer of a NIC takes so long.
+/// Polls between two yields. On a single CPU a busy loop would block the thread that it waits for;
+/// with more CPUs no reply of a NIC takes so long.
 static YIELD_INTERVAL: LazyLock<u32> =
     LazyLock::new(|| match std::thread::available_parallelism() {
         Ok(cpus) if cpus.get() < 2 => 4,
@@ -30,7 +30,7 @@ pub fn count_cpus() {
     LazyLock::force(&YIELD_INTERVAL);
 }
 
-/// A queue pair that is connected with one of the other end.
+/// A queue pair connected to one of the remote end.
 pub struct ConnectedQueuePair {
     pair: ActiveQueuePair,
     pub sent: Queue,
@@ -39,12 +39,12 @@ pub struct ConnectedQueuePair {
     region: MemoryRegion,
     /// The other end's memory; address and key are 0 if no request names it.
     remote: RemoteAddress,
-    /// Where the two halves of that meet.
+    /// Offset of the second half of that memory.
     pub half: usize,
 }
 
 impl ConnectedQueuePair {
-    /// A place in the other end's memory.
+    /// An address in the remote memory.
     pub fn remote(&self, offset: usize) -> RemoteAddress {
         RemoteAddress {
             address: self.remote.address.wrapping_add(offset as u64),
@@ -68,7 +68,7 @@ impl ConnectedQueuePair {
     }
 }
 
-/// Connects the queue pairs that a test case needs with the other end's.
+/// Connects the queue pairs of a test case to those of the remote end.
 pub fn connect_queue_pairs(
     end: &End,
     purpose: Purpose,
@@ -106,7 +106,7 @@ pub fn connect_queue_pairs(
     made.into_iter().zip(theirs).map(connect).collect()
 }
 
-/// Completions, and how long one may take.
+/// A completion queue, and how long a completion may take.
 pub struct Queue {
     queue: Completions,
     timeout: Duration,
@@ -122,13 +122,13 @@ impl Queue {
         }
     }
 
-    /// Those that are there, at most 16; a request that failed is an error.
+    /// Returns the available completions, at most 16. A failed request is an error.
     pub fn poll(&mut self) -> Result<&[WorkCompletion], StepError> {
         self.queue.take(&mut self.taken)?;
         Ok(&self.taken)
     }
 
-    /// Waits until there is one at least.
+    /// Waits for at least one completion.
     pub fn wait(&mut self, control: &mut Control) -> Result<&[WorkCompletion], StepError> {
         let mut timer = PollTimer::new(self.timeout);
         loop {
@@ -140,12 +140,12 @@ impl Queue {
     }
 }
 
-/// Looks at something over and over, and now and then at the clock.
+/// Counts polls, and checks the clock and the remote end every [`POLLS_PER_CHECK`].
 pub struct PollTimer {
     begun: Option<Instant>,
     timeout: Duration,
     polls: u32,
-    /// Looks until somebody else is let run.
+    /// Polls between two yields.
     yield_interval: u32,
 }
 
@@ -159,12 +159,12 @@ impl PollTimer {
         }
     }
 
-    /// It was looked at the clock.
+    /// True if the last poll checked the clock.
     pub fn is_due(&self) -> bool {
         self.polls.is_multiple_of(POLLS_PER_CHECK)
     }
 
-    /// It was not there yet; now and then the other end may have said why.
+    /// Counts a poll without a result. Fails after the timeout, or if the remote end failed.
     pub fn tick(&mut self, what: &'static str, control: &mut Control) -> Result<(), StepError> {
         self.polls += 1;
         // A power of two: no division between two polls.

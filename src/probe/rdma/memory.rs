@@ -1,4 +1,4 @@
-//! Memory under test: filled, emptied and compared by other means than the NIC that moves it.
+//! Memory under test: filled, cleared and compared by other means than the NIC that moves it.
 
 use gpu::{Allocation, DeviceMemory, Gpu, HostMemory, Pattern, Stream, pointer};
 use verbs::{Buffer, Pages};
@@ -7,11 +7,11 @@ use super::task::Memory;
 use crate::probe::failure::StepError;
 use crate::probe::integrity::{Wrong, by_kernel, by_slice};
 
-/// GPU memory is taken in pieces of so many bytes: then its pages are nobody else's, and whole.
+/// GPU memory is allocated in multiples of so many bytes: its pages are whole and not shared.
 const GPU_PAGE: usize = 2 << 20;
 /// Fewer bytes than these are compared by the CPU: a kernel compares words.
 const WORDS: usize = 4096;
-/// What stands where nothing was read.
+/// Fill value of bytes that are not read yet.
 const UNREAD: u8 = 0xa5;
 
 /// The memory of an end.
@@ -21,13 +21,13 @@ pub enum Store {
     Pinned(HostMemory),
     Device {
         memory: DeviceMemory,
-        /// What fills, empties and compares it.
+        /// The stream that fills and compares it.
         stream: Stream,
     },
 }
 
 impl Store {
-    /// So many bytes at least.
+    /// Allocates at least so many bytes.
     pub fn take(memory: &Memory, bytes: usize) -> Result<Self, StepError> {
         Ok(match memory {
             Memory::Host => Self::Host(Buffer::new(bytes, Pages::Ordinary)?),
@@ -40,8 +40,8 @@ impl Store {
     fn of(gpu: &Gpu, bytes: usize) -> Result<Self, StepError> {
         let memory = gpu.allocate(Allocation::Malloc, bytes.next_multiple_of(GPU_PAGE))?;
         if !gpu.is_sim() {
-            // Else a synchronous copy may return before it is done, and a NIC reads what was there before. A driver that does not
-            // know it is asked for no such copies here: each is waited for.
+            // Otherwise a synchronous copy may return early, and the NIC reads old bytes. Ignored: older drivers lack it, and copies
+            // here are waited for.
             let _ = pointer::set_sync_memops(memory.address());
         }
         let stream = gpu.stream()?;

@@ -1,4 +1,4 @@
-//! The memory path by which a NIC reaches GPU memory: tried in the order of NCCL and UCX, each with what became of it. The trial
+//! The memory path by which a NIC reaches GPU memory: tried in the order of NCCL and UCX, each with its result. The trial
 //! registration is destroyed: memory is registered for one test case at a time.
 
 use gpu::{HostMemory, sentence};
@@ -11,24 +11,24 @@ use super::task::{Memory, MemoryPath};
 use crate::model::{BackendChoice, BackendOutcome};
 use crate::probe::failure::StepError;
 
-/// What a staged copy copies and sends at a time: long enough for a copy engine, and short enough to overlap.
+/// Bytes of a chunk of staged copies: long enough for a copy engine, and short enough to overlap.
 pub const CHUNK: usize = 512 << 10;
-/// So many of these chunks are on their way.
+/// Chunks in flight.
 pub const SLOTS: usize = 8;
 /// The pinned memory that staged copies need.
 const STAGING: usize = CHUNK * SLOTS;
 
-/// What the NIC moves of an end's memory.
+/// The selected memory path of an end.
 pub struct PathSelection {
-    /// By which memory path it reaches a GPU's; none of host memory.
+    /// The memory path; none for host memory.
     pub memory_path: Option<MemoryPath>,
-    /// Pinned memory between the NIC and a GPU's: where the memory path is staged, and for comparison where not.
+    /// Pinned memory of staged copies, which are also measured for comparison.
     pub pinned: Option<HostMemory>,
-    /// What became of each memory path.
+    /// The result for each memory path.
     pub choices: Vec<BackendChoice>,
 }
 
-/// Access of a trial registration: none from the other end.
+/// Access of a trial registration: local only.
 const TRIAL: Access = Access {
     local_write: true,
     remote_write: false,
@@ -37,7 +37,7 @@ const TRIAL: Access = Access {
     relaxed_ordering: false,
 };
 
-/// Tries which way the NIC can register the memory under test.
+/// Tries the memory paths and selects one.
 pub fn select_path(
     device: &Device,
     memory: &Memory,
@@ -45,7 +45,7 @@ pub fn select_path(
 ) -> Result<PathSelection, StepError> {
     let domain = match device {
         Device::Verbs { domain, .. } => domain,
-        // It reaches the simulated GPU's memory by itself; staged copies are measured for comparison.
+        // The simulated NIC reaches the simulated GPU's memory; staged copies are measured for comparison.
         Device::Sim(_) => {
             let pinned = store
                 .device()
@@ -79,7 +79,7 @@ impl PathSelection {
         role: Role,
     ) -> Result<MemoryRegion, StepError> {
         let access = purpose.access(role);
-        // One message that is sent, and one that arrives.
+        // One message to send, and one to receive.
         let part = 0..half(purpose.bytes) * 2;
         let pinned = || self.pinned.as_ref().ok_or(StepError::OutOfStep);
         let domain = match device {
@@ -158,7 +158,7 @@ fn select_gpu_path(
         };
         choices.push(choice(memory_path, outcome, why));
     }
-    // Two regions of large memory may be more than may be pinned: a memory path that could be had is better than none.
+    // Two large regions may exceed the limit of pinned memory: a direct path needs only the staging buffer.
     let room = match taken {
         Some(_) => STAGING,
         None => gpu_memory.len().max(STAGING),
@@ -229,7 +229,7 @@ const EFAULT: i32 = 14;
 const EPROTONOSUPPORT: i32 = 93;
 const EOPNOTSUPP: i32 = 95;
 
-/// A trouble in words, with what to look at next.
+/// The text of a failure, with advice.
 pub fn advised(failure: &StepError) -> String {
     let words = sentence(failure);
     match failure {

@@ -27,7 +27,7 @@ impl Probe for Options {
     }
 
     fn measure(&self, machine: &Machine, children: &mut Children<'_>) -> Result<(), ProbeError> {
-        // Whether there is a library at all is the first question: without it nothing else matters.
+        // Without the library nothing else works.
         let nics = match self.simulates_nic() {
             true => vec![simulated_nic()],
             false => match children.nics()? {
@@ -118,7 +118,7 @@ fn simulated_nic() -> ProbedNic {
     }
 }
 
-/// The GPUs that take part; none where there is no use in going on.
+/// The selected GPUs; none if the probe cannot continue.
 fn gpus(
     options: &Options,
     machine: &Machine,

@@ -1,4 +1,4 @@
-//! Latency: one message there, one back, over and over, each answered as soon as it is seen.
+//! Latency: ping-pong messages, each answered as soon as it arrives.
 
 use std::cell::Cell;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use super::queue_pair::{BUFFERS, Post};
 use super::stream::operation;
 use crate::probe::failure::StepError;
 
-/// Of so many requests one is told, which is fewer than a queue holds.
+/// One in so many requests is signalled: fewer than a queue holds.
 const SIGNAL_INTERVAL: u32 = 32;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum First {
     Remote,
 }
 
-/// Seconds from one iteration's begin to the next's. What is read is read by one end; the other does nothing.
+/// Returns the seconds of each iteration. Reads and atomics are one-sided: the remote end does nothing.
 pub fn ping_pong(
     end: &End,
     connected: &mut ConnectedQueuePair,
@@ -40,7 +40,7 @@ pub fn ping_pong(
     }
 }
 
-/// Buffers for what is received, before the other end may send.
+/// Posts receive buffers, before the remote end may send.
 pub fn prepare(
     end: &End,
     connected: &mut ConnectedQueuePair,
@@ -49,7 +49,7 @@ pub fn prepare(
     count: u32,
 ) -> Result<(), StepError> {
     let half = connected.half;
-    // What the other end writes to.
+    // The target of the remote end's writes.
     end.store.clear(half, bytes)?;
     if kind.is_received() {
         for id in 0..count.min(BUFFERS) {
@@ -59,7 +59,7 @@ pub fn prepare(
     Ok(())
 }
 
-/// The last byte of a message tells that it is there: a NIC writes in order.
+/// The last byte of a message shows that it arrived: a NIC writes in order.
 fn write(
     end: &End,
     connected: &mut ConnectedQueuePair,
@@ -73,7 +73,7 @@ fn write(
         inline: bytes <= connected.inline_bytes(),
         ..Post::new(operation(Kind::Write, connected.remote(half)), 0, bytes)
     };
-    // Never what is there: the one before it, or 0.
+    // Differs from the previous mark, and from 0.
     let mark = |iteration: u32| (iteration % 255 + 1) as u8;
     let send = |connected: &mut ConnectedQueuePair, control: &mut Control, iteration| {
         end.store.store(bytes - 1, mark(iteration))?;
@@ -84,7 +84,7 @@ fn write(
         while end.store.load(half + bytes - 1)? != mark(iteration) {
             timer.tick("a write of the remote end", control)?;
             if timer.is_due() {
-                // A request that failed tells why.
+                // A failed request is the better error.
                 connected.sent.poll()?;
             }
         }
@@ -111,7 +111,7 @@ fn send(
     let send = |connected: &mut ConnectedQueuePair, control: &mut Control, iteration| {
         end.leave(0, bytes)?;
         post(connected, request, (iteration, count), control)?;
-        // Another buffer for the one that was has_arrived, while the message is on its way: others are there until then.
+        // Replaces the used buffer while the message is in flight; the other buffers are still posted.
         if has_arrived.take() && posted < count {
             posted += 1;
             connected.receive(0, half, bytes)?;
@@ -121,7 +121,7 @@ fn send(
     let wait_arrival = |connected: &mut ConnectedQueuePair, control: &mut Control, _| {
         let arrived = connected.received.wait(control).map(drop);
         if arrived.is_err() {
-            // What was given up tells less than the request that failed.
+            // A failed request is a better error than the timeout.
             connected.sent.poll()?;
         }
         arrived?;
@@ -131,7 +131,7 @@ fn send(
     alternate((connected, control), count, first, send, wait_arrival)
 }
 
-/// Posts a iteration's request. That it was sent is told of one in a few: the answer of the other end tells as much of the others.
+/// Posts the request of an iteration. One in [`SIGNAL_INTERVAL`] is signalled: the reply proves that the others were sent.
 fn post(
     connected: &mut ConnectedQueuePair,
     request: Post,
@@ -149,7 +149,7 @@ fn post(
     }
 }
 
-/// One iteration after the other, by the numbers from 1: seconds from one of this end to its next.
+/// Runs the iterations, counted from 1, and returns the seconds of each.
 fn alternate(
     (connected, control): (&mut ConnectedQueuePair, &mut Control),
     count: u32,

@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn small_requests_are_many_at_once_and_large_ones_few() {
+    fn depth_by_size() {
         assert_eq!(
             [1, 32 << 10, 64 << 10, 1 << 30].map(|bytes| depth_of(bytes, 1)),
             [128, 128, 64, 2]
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_verified_ends_at_the_largest_size_and_datagrams_at_the_mtu() {
+    fn verified_sizes() {
         let test_cases = test_cases_of(&task(Depth::Default, &[8, 4096], false), PLAIN);
         let sizes = |transport, kind| -> Vec<usize> {
             let of = |test_case: &TestCase| match test_case {
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_measured_depends_on_the_memory() {
+    fn measurements_by_memory() {
         let task = task(Depth::Quick, &[8, 65536], false);
         let has = |ends: Ends, test_case: TestCase| test_cases_of(&task, ends).contains(&test_case);
         let gpus = Ends {
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_matrix_each_cell_is_one_figure() {
+    fn matrix_cell() {
         let task = task(Depth::Default, &[], true);
         let most = 64 << 20;
         let cell = [
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_is_for_one_case_with_as_many_pairs_as_move_the_bandwidth() {
+    fn purpose_of_test_cases() {
         let of = |test_case: TestCase| {
             let purpose = test_case.purpose(2);
             (

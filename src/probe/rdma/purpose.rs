@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn each_end_grants_what_the_test_case_needs_and_nothing_else() {
+    fn access_is_minimal() {
         // The end that leads, and the other.
         for (kind, traffic, is_client, is_server) in [
             (Kind::Write, Traffic::OneWay, "", "lw"),

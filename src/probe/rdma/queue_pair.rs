@@ -355,7 +355,7 @@ fn work(operation: Operation, datagram: Option<&Datagram>) -> Work<'_> {
 }
 
 impl Completions {
-    /// Takes those that are there, at most 16; a request that failed is an error.
+    /// Takes the available completions, at most 16. A failed request is an error.
     pub fn take(&self, into: &mut Vec<WorkCompletion>) -> Result<(), StepError> {
         into.clear();
         let pair = match self {

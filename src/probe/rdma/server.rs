@@ -1,4 +1,4 @@
-//! The end that follows: it does its part of each step, and tells what it found where the bytes arrived.
+//! The server: it does its part of each step, and reports whether the right bytes arrived.
 
 use std::io;
 use std::time::Duration;
@@ -19,17 +19,17 @@ use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 use crate::probe::statistics::Figures;
 
-/// However long the other end takes between two steps: it is heard where it ends.
+/// Longest time between two steps. The client's end is noticed earlier.
 const STEP_WAIT: Duration = Duration::from_secs(60);
 /// No step takes longer.
 const MAX_STEP_TIME: Duration = Duration::from_secs(3600);
-/// No end asks for more queue pairs, nor for more messages in a step.
+/// Most queue pairs, and most messages of a step.
 const MAX_PAIRS: u32 = 64;
 const MAX_MESSAGES: u32 = 10_000_000;
 /// Bytes that an atomic operation changes.
 const WORD: usize = 8;
 
-/// Does what the other end says, until that says that it was all.
+/// Executes the client's steps until [`Step::End`].
 pub fn server(
     end: &mut End,
     room: usize,
@@ -78,7 +78,7 @@ fn serve(
     }
 }
 
-/// Does its part of a step of a test case, and says what it found where the bytes arrived.
+/// Does the server's part of a step. Returns the error in the bytes that arrived.
 fn measure(
     end: &End,
     step: Step,
@@ -165,7 +165,7 @@ struct Connection {
 }
 
 impl Connection {
-    /// Connects for the test case that the other side asks for, if it fits into this side's memory.
+    /// Connects for the client's test case, if it fits into the memory of this end.
     fn new(
         end: &End,
         purpose: Purpose,
@@ -226,12 +226,12 @@ fn first_queue_pair(
     connected.first_mut().ok_or(StepError::OutOfStep)
 }
 
-/// What the other side asks for, and no more than a person waits: it may be another program.
+/// Limits a time that the client sent: it may be another program.
 fn bounded(time: Duration) -> Duration {
     time.min(MAX_STEP_TIME)
 }
 
-/// What is read from here, or what is here before something arrives.
+/// Fills the memory with what the client reads, or with what its bytes replace.
 fn prepare_memory(end: &End, flow: Flow) -> Result<(), StepError> {
     match flow.seeds {
         Some([sent, _]) if flow.kind == Kind::Read => end.fill(flow.bytes, Pattern::new(sent)),
@@ -240,7 +240,7 @@ fn prepare_memory(end: &End, flow: Flow) -> Result<(), StepError> {
     }
 }
 
-/// What is wrong with what arrived.
+/// Returns the error in the bytes that arrived.
 fn compare(end: &End, flow: Flow) -> Result<Option<String>, StepError> {
     match flow.seeds {
         Some([sent, _]) if flow.kind != Kind::Read => {

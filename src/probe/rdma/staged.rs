@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_cut_into_chunks_and_the_next_begins_at_its_start() {
+    fn chunks_of_messages() {
         let message = 2 * CHUNK + 8;
         assert_eq!([1, CHUNK, CHUNK + 1, message].map(chunks), [1, 1, 2, 3]);
         let places: Vec<_> = (0..4)

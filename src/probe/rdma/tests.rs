@@ -16,7 +16,7 @@ fn connect(transport: Transport) -> Step {
 }
 
 #[test]
-fn what_is_said_goes_over_a_wire_as_json() {
+fn messages_round_trip_as_json() {
     let verify = Step::Verify {
         kind: Kind::WriteImmediate,
         bytes: 4096,

@@ -133,7 +133,7 @@ pub fn attempt<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     Attempt::Retry(whys.join("; "))
 }
 
-/// The addresses of a name. The resolver has no deadline, so it is query by a thread that nobody waits for longer.
+/// The addresses of a name. The resolver has no deadline, so it runs in a thread that is abandoned at the deadline.
 fn resolve(
     host: &str,
     port: u16,

@@ -319,7 +319,7 @@ mod tests {
 
     /// Made with Python's hmac, from the description above.
     #[test]
-    fn proofs_and_keys_are_those_of_the_description() {
+    fn known_proofs_and_keys() {
         let known = [
             "67103448c72119326e44a856ed0f6df11c7af580cc1309bb869ab3c7beddec3e",
             "a55339e07b61d4d1d0f2f49cfa898374333717215a750cd0b4c8804e68cc6564",
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_its_head_and_32_bytes() {
+    fn message_heads() {
         let (_, first) = ClientHandshake::new(&keys().secret).expect("random bytes");
         assert_eq!(first[..8], *b"gdrc\0\0\0\x02");
         assert_eq!(rejection_message(), *b"gdrn\0\0\0\x02");

@@ -140,7 +140,7 @@ mod tests {
 
     /// What `scontrol show hostnames` of Slurm 22.05.8 printed for each.
     #[test]
-    fn lists_are_expanded_as_scontrol_does() {
+    fn expands_like_scontrol() {
         let known: [(&str, &str); 22] = [
             (
                 "node[01-04,7],gpu3",
@@ -181,9 +181,9 @@ mod tests {
         }
     }
 
-    /// Slurm calls the first of values invalid, and reads the others as names that nobody meant.
+    /// Slurm rejects the first of these, and reads the others as unintended names.
     #[test]
-    fn what_is_no_list_is_an_error() {
+    fn rejects_invalid_lists() {
         let invalid = [
             "gpu-a[01-02]-ib",
             "r1n[01-02]s[1-2]-x",
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_has_as_many_names_as_slurm_allows() {
+    fn name_limit() {
         assert_eq!(expand("n[0-65535]").expect("a list").len(), 65_536);
         for list in [
             "n[0-65535],m",
@@ -227,7 +227,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_it_panic(text in "\\PC{0,64}", close in "[a-z0-9,\\[\\]-]{0,40}") {
+        fn any_text_is_safe(text in "\\PC{0,64}", close in "[a-z0-9,\\[\\]-]{0,40}") {
             let _ = expand(&text);
             if let Ok(names) = expand(&close) {
                 prop_assert!(names.len() <= MAX_NAMES);
@@ -237,7 +237,7 @@ mod tests {
 
         /// Ranges as somebody writes them, beside the names that a loop makes.
         #[test]
-        fn a_written_list_has_the_names_that_were_meant(
+        fn expands_generated_ranges(
             groups in proptest::collection::vec(("[a-z]{1,5}-?", 0u64..200, 0u64..20, 1usize..5), 1..6),
         ) {
             let mut list = Vec::new();

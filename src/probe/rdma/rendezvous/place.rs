@@ -104,7 +104,7 @@ const MPI: [(Launcher, &str, Option<&str>, Option<&str>); 4] = [
     (Launcher::Pmix, "PMIX_RANK", None, Some("PMIX_NAMESPACE")),
 ];
 
-/// The place of this process; none where no launcher started it. An mpirun check_rank a Slurm job counts, and not the srun that
+/// The place of this process; none where no launcher started it. In a Slurm job the variables of mpirun win over those of the srun that
 /// it may start its own helpers by; where both say the same, Slurm does, which says where rank 0 is.
 pub fn from_environment(variables: Variables<'_>) -> Result<Option<Place>, Error> {
     let slurm = from_slurm(variables);
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_of_slurm_says_where_rank_0_is() {
+    fn slurm_step() {
         let expected = Place {
             host: Some("gnode20".to_owned()),
             // 200505 % 12000 = 8505, times 61 = 518805, and 3 = 518808, % 12000 = 2808.
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nodes_of_the_job_stand_in_for_those_of_the_step() {
+    fn slurm_falls_back_to_job_nodes() {
         let host =
             |variables: &[(&str, &str)]| parse(variables).expect("a place").expect("a place").host;
         assert_eq!(
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_script_and_an_interactive_shell_are_no_tasks() {
+    fn ignores_batch_and_interactive_steps() {
         for step in ["", "4294967291", "4294967290"] {
             assert_eq!(
                 parse(&srun(&[("SLURM_STEP_ID", step), ("SLURM_PROCID", "0")])),
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_and_steps_beside_each_other_have_other_ports() {
+    fn neighbouring_jobs_have_different_ports() {
         let mut ports: Vec<u16> = (1000..1100)
             .flat_map(|job| (0..60).map(move |step| port(job, step)))
             .collect();
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mpirun_says_rank_and_size() {
+    fn mpi_launchers() {
         let open = [
             ("OMPI_COMM_WORLD_RANK", "1"),
             ("OMPI_COMM_WORLD_SIZE", "2"),
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn an_mpirun_within_a_job_counts_and_slurm_where_it_speaks_pmi() {
+    fn mpirun_inside_slurm_job() {
         // Open MPI starts a daemon a node by srun, whose variables the processes inherit.
         let open = srun(&[("OMPI_COMM_WORLD_RANK", "1"), ("OMPI_COMM_WORLD_SIZE", "2")]);
         let found = parse(&open).expect("a place").expect("a place");
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_and_what_is_not_two_is_said() {
+    fn rejects_invalid_rank_and_size() {
         let error =
             |variables: &[(&str, &str)]| parse(variables).expect_err("no place").to_string();
         assert!(error(&[("PMI_RANK", "x")]).contains("invalid PMI_RANK 'x': it is not a number"));

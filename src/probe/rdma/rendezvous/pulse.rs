@@ -47,7 +47,7 @@ pub struct State<M> {
     /// Messages nobody received yet, and their bytes.
     pub waiting: VecDeque<(usize, M)>,
     waiting_bytes: usize,
-    /// Why there is no going on.
+    /// Reports why the probe ends.
     pub ending: Option<Error>,
     /// The other side said that it is done.
     pub done: bool,

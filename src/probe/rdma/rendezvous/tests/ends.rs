@@ -6,7 +6,7 @@ use super::super::LONGEST;
 use super::*;
 
 #[test]
-fn messages_go_both_ways_in_order() {
+fn messages_keep_their_order() {
     let (a, b) = pair();
     assert_eq!((a.peer(), b.peer()), (b.local(), a.local()));
     for n in 0..100 {
@@ -33,7 +33,7 @@ fn messages_go_both_ways_in_order() {
 }
 
 #[test]
-fn what_was_said_before_bye_is_received_and_then_nothing() {
+fn receives_messages_sent_before_bye() {
     let (a, b) = pair();
     a.send(&word("last")).expect("sent");
     let begun = Instant::now();
@@ -51,7 +51,7 @@ fn what_was_said_before_bye_is_received_and_then_nothing() {
 }
 
 #[test]
-fn both_may_say_bye_at_once() {
+fn simultaneous_bye() {
     for _ in 0..20 {
         let (a, b) = pair();
         let there = std::thread::spawn(move || b.bye());
@@ -61,7 +61,7 @@ fn both_may_say_bye_at_once() {
 }
 
 #[test]
-fn a_failure_of_either_side_is_told_to_the_other() {
+fn failure_reaches_the_peer() {
     for listening_fails in [true, false] {
         let (a, b) = pair();
         let (failing, other) = if listening_fails { (a, b) } else { (b, a) };
@@ -78,7 +78,7 @@ fn a_failure_of_either_side_is_told_to_the_other() {
 }
 
 #[test]
-fn a_message_before_a_failure_is_still_received() {
+fn receives_message_sent_before_failure() {
     let (a, b) = pair();
     a.send(&word("result")).expect("sent");
     a.fail("then it broke");
@@ -88,7 +88,7 @@ fn a_message_before_a_failure_is_still_received() {
 }
 
 #[test]
-fn a_link_that_is_dropped_is_a_failure_with_the_last_error() {
+fn dropped_link_sends_last_error() {
     let (a, b) = pair();
     drop(a);
     let Error::PeerFailed { why, .. } = failure(&b) else {
@@ -110,7 +110,7 @@ fn a_link_that_is_dropped_is_a_failure_with_the_last_error() {
 }
 
 #[test]
-fn an_interrupt_ends_both_whatever_they_do() {
+fn interrupt_ends_both_peers() {
     for receiving in [true, false] {
         let (asked, flag) = interruptible(GENEROUS);
         let (a, b) = pair_with(&asked, &conditions(GENEROUS));
@@ -136,7 +136,7 @@ fn an_interrupt_ends_both_whatever_they_do() {
 }
 
 #[test]
-fn a_link_that_is_dropped_at_once_has_told_why() {
+fn dropped_link_sends_reason_at_once() {
     for _ in 0..30 {
         let (link, mut peer) = raw_peer();
         peer.send_payload(b"what?");
@@ -164,7 +164,7 @@ fn a_link_that_is_dropped_at_once_has_told_why() {
 }
 
 #[test]
-fn a_side_that_is_busy_for_long_is_not_given_up() {
+fn busy_peer_stays_connected() {
     let (a, b) = pair();
     let there = std::thread::spawn(move || {
         // Longer than a silent side is waited for.
@@ -178,7 +178,7 @@ fn a_side_that_is_busy_for_long_is_not_given_up() {
 }
 
 #[test]
-fn a_message_has_its_limit_and_one_below_it_goes_through() {
+fn message_size_limit() {
     let (a, b) = pair();
     let error = a.send(&word(&"x".repeat(LONGEST))).expect_err("too long");
     assert!(error.to_string().contains("the limit is 65536"), "{error}");
@@ -190,7 +190,7 @@ fn a_message_has_its_limit_and_one_below_it_goes_through() {
 }
 
 #[test]
-fn a_peer_that_closes_or_resets_is_gone() {
+fn detects_close_and_reset() {
     let (link, peer) = raw_peer();
     drop(peer);
     assert!(matches!(failure(&link), Error::PeerGone { .. }));
@@ -223,7 +223,7 @@ fn a_peer_that_closes_or_resets_is_gone() {
 }
 
 #[test]
-fn a_silent_peer_is_gone_in_time_and_a_beating_one_is_not() {
+fn detects_missing_heartbeat() {
     let (link, mut peer) = raw_peer();
     for _ in 0..4 {
         std::thread::sleep(Duration::from_millis(1500));
@@ -245,7 +245,7 @@ fn a_silent_peer_is_gone_in_time_and_a_beating_one_is_not() {
 }
 
 #[test]
-fn what_is_no_message_ends_both_with_its_beginning() {
+fn rejects_malformed_messages() {
     let nested = vec![b'['; LONGEST];
     let cases: [(&[u8], &str); 8] = [
         (b"\x16\x03\x01", r"\x16\x03\x01"),
@@ -272,7 +272,7 @@ fn what_is_no_message_ends_both_with_its_beginning() {
 }
 
 #[test]
-fn a_frame_of_somebody_else_ends_both_and_is_not_read() {
+fn rejects_forged_frames() {
     let word = br#"{"message":{"word":"made up"}}"#;
     type Made = fn(&mut RawPeer, &[u8]) -> Vec<u8>;
     let frames: [Made; 4] = [
@@ -318,7 +318,7 @@ fn a_frame_of_somebody_else_ends_both_and_is_not_read() {
 }
 
 #[test]
-fn a_frame_that_is_cut_by_the_end_is_no_message() {
+fn ignores_truncated_frame() {
     let (link, mut peer) = raw_peer();
     peer.send_payload(br#"{"message":{"word":"whole"}}"#);
     let second = peer
@@ -336,7 +336,7 @@ fn a_frame_that_is_cut_by_the_end_is_no_message() {
 }
 
 #[test]
-fn both_may_send_much_before_either_receives() {
+fn both_peers_send_before_receiving() {
     let (a, b) = pair();
     let much = |link: Text| {
         for n in 0..60 {
@@ -355,7 +355,7 @@ fn both_may_send_much_before_either_receives() {
 }
 
 #[test]
-fn messages_that_nobody_receives_end_somewhere() {
+fn limits_unread_messages() {
     let (a, b) = pair();
     let long = word(&"x".repeat(60_000));
     let sent = (0..5000)
@@ -376,7 +376,7 @@ fn messages_that_nobody_receives_end_somewhere() {
 }
 
 #[test]
-fn a_peer_that_takes_nothing_holds_nobody_up() {
+fn send_to_stalled_peer_times_out() {
     let (link, _peer) = raw_peer();
     let begun = Instant::now();
     let long = word(&"x".repeat(60_000));

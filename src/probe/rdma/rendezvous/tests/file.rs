@@ -44,7 +44,7 @@ fn both(path: &Path, job: Option<&'static str>, first_by: Duration) -> Vec<Strin
 }
 
 #[test]
-fn two_processes_meet_whoever_is_first() {
+fn connects_in_any_order() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("meet");
     let notes = both(&path, None, Duration::from_millis(300));
@@ -58,7 +58,7 @@ fn two_processes_meet_whoever_is_first() {
 }
 
 #[test]
-fn the_file_is_its_owners_alone_and_goes_where_nobody_comes() {
+fn file_is_private_and_removed_without_client() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("meet");
     let (error, said) = std::thread::scope(|scope| {
@@ -99,7 +99,7 @@ fn the_file_is_its_owners_alone_and_goes_where_nobody_comes() {
 }
 
 #[test]
-fn a_stale_file_is_not_believed() {
+fn ignores_stale_file() {
     let (held, free) = listener();
     drop(held);
     let line = |port: u16, job: &str| format!("127.0.0.1 {port} {} {job}\n", "08".repeat(32));
@@ -151,7 +151,7 @@ fn a_stale_file_is_not_believed() {
 }
 
 #[test]
-fn what_keeps_two_from_meeting_is_said() {
+fn reports_unusable_paths() {
     let folder = tempfile::tempdir().expect("a folder");
     let error = |path: &Path, rank| {
         meet(path, rank, None, Duration::from_millis(400))
@@ -198,7 +198,7 @@ fn what_keeps_two_from_meeting_is_said() {
 }
 
 #[test]
-fn a_line_of_the_file_is_four_words() {
+fn parses_rendezvous_file() {
     let digits = "07".repeat(32);
     let good = &format!("node-1.example 40123 {digits} -\n");
     let meeting = RendezvousFile::parse(good).expect("a meeting");
@@ -234,7 +234,7 @@ fn a_line_of_the_file_is_four_words() {
 }
 
 #[test]
-fn the_processes_of_a_launcher_meet_at_the_port_of_their_job_or_by_a_file() {
+fn launched_processes_connect_by_port_or_file() {
     let (held, free) = listener();
     drop(held);
     let place = |rank, host: Option<&str>| Place {

@@ -91,7 +91,7 @@ fn proved() -> (Session, Session, [[u8; MESSAGE]; 4]) {
 }
 
 #[test]
-fn who_knows_the_secret_is_taken_and_both_have_the_keys() {
+fn accepts_shared_secret() {
     let (mut server, mut client, said) = proved();
     client
         .reader
@@ -111,7 +111,7 @@ fn who_knows_the_secret_is_taken_and_both_have_the_keys() {
 }
 
 #[test]
-fn nonces_are_other_ones_each_time() {
+fn nonces_are_unique() {
     let nonces: std::collections::BTreeSet<[u8; MESSAGE]> = (0..100).map(|_| client().1).collect();
     assert_eq!(nonces.len(), 100);
     let nonces: std::collections::BTreeSet<_> = (0..100)
@@ -121,7 +121,7 @@ fn nonces_are_other_ones_each_time() {
 }
 
 #[test]
-fn what_was_said_before_proves_nothing() {
+fn rejects_replayed_proof() {
     let (.., [hello, challenge, proof, answer]) = proved();
     // To a server: it has another nonce this time.
     let mut again = server();
@@ -134,7 +134,7 @@ fn what_was_said_before_proves_nothing() {
 }
 
 #[test]
-fn what_an_end_said_itself_proves_nothing_to_it() {
+fn rejects_reflected_proof() {
     // A client that receives its own words, with the letters that a server uses.
     let as_servers = |message: [u8; MESSAGE]| {
         let mut message = message;
@@ -166,7 +166,7 @@ fn what_an_end_said_itself_proves_nothing_to_it() {
 }
 
 #[test]
-fn another_secret_another_protocol_and_other_programs_are_told_apart() {
+fn rejection_reasons() {
     let other = Secret::parse(&"08".repeat(32)).expect("a secret");
     let mut server = server();
     let (mut liar, hello) = ClientHandshake::new(&other).expect("random bytes");
@@ -203,7 +203,7 @@ fn another_secret_another_protocol_and_other_programs_are_told_apart() {
 }
 
 #[test]
-fn a_frame_is_taken_once_whole_and_in_its_place() {
+fn rejects_repeated_and_reordered_frames() {
     let frames = |count: u8| -> (Vec<Vec<u8>>, FrameReader) {
         let mut writer = FrameWriter::new(&[9; 32]);
         let frames = (0..count)
@@ -249,7 +249,7 @@ fn a_frame_is_taken_once_whole_and_in_its_place() {
 }
 
 #[test]
-fn no_frame_is_longer_than_the_longest() {
+fn frame_size_limit() {
     let mut writer = FrameWriter::new(&[9; 32]);
     let longest = vec![b'x'; LONGEST];
     assert_eq!(writer.frame(&[&longest[..], b"x"].concat()), None);
@@ -285,7 +285,7 @@ fn lies() -> impl Strategy<Value = Vec<Vec<u8>>> {
 proptest! {
     /// Whatever a client says that does not know the secret, after its own nonce or an honest one.
     #[test]
-    fn no_lie_is_believed(lies in lies(), honest in any::<bool>()) {
+    fn server_rejects_any_bytes(lies in lies(), honest in any::<bool>()) {
         let mut server = server();
         if honest {
             sent(to_server(&mut server, &client().1));
@@ -302,7 +302,7 @@ proptest! {
 
     /// The same of a server.
     #[test]
-    fn no_impostor_is_believed(lies in lies()) {
+    fn client_rejects_any_bytes(lies in lies()) {
         let (mut client, _) = client();
         for lie in &lies {
             match to_client(&mut client, lie) {
@@ -315,7 +315,7 @@ proptest! {
 
     /// What comes between honest frames is never taken for one, however it is cut.
     #[test]
-    fn no_frame_is_made_up(
+    fn reader_rejects_altered_frames(
         honest in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..50), 0..4),
         lie in prop::collection::vec(any::<u8>(), 1..200),
         piece in 1usize..64,

@@ -6,7 +6,7 @@ use super::super::default_listen;
 use super::*;
 
 #[test]
-fn what_is_quoted_steers_no_terminal() {
+fn quoted_text_is_printable() {
     use super::super::{quote, shortened};
     assert_eq!(
         quote(b"SSH-2.0-OpenSSH_9.2\r\n"),
@@ -31,7 +31,7 @@ fn what_is_quoted_steers_no_terminal() {
 }
 
 #[test]
-fn nobody_is_listened_to_once_there_is_a_peer() {
+fn closes_port_after_accept() {
     let (a, b) = pair();
     let late = TcpStream::connect(a.local()).expect_err("nobody listens");
     assert_eq!(late.kind(), std::io::ErrorKind::ConnectionRefused);
@@ -44,7 +44,7 @@ fn nobody_is_listened_to_once_there_is_a_peer() {
 }
 
 #[test]
-fn without_a_secret_both_stay_on_this_machine() {
+fn no_secret_requires_loopback() {
     assert_eq!(default_listen().to_string(), "127.0.0.1:18516");
     let none = Secret::none();
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0", "[2001:db8::1]:0"] {
@@ -89,7 +89,7 @@ fn without_a_secret_both_stay_on_this_machine() {
 }
 
 #[test]
-fn a_wait_for_nobody_ends_and_says_what_to_do() {
+fn accept_times_out_with_advice() {
     let listener = Listener::bind((Ipv4Addr::UNSPECIFIED, 0).into(), &secret()).expect("a port");
     let port = listener.address().port();
     let error =
@@ -103,7 +103,7 @@ fn a_wait_for_nobody_ends_and_says_what_to_do() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_said() {
+fn reports_port_in_use() {
     let (_held, address) = listener();
     let error = Listener::bind(address, &secret())
         .expect_err("taken")
@@ -117,7 +117,7 @@ fn a_port_that_is_taken_is_said() {
 }
 
 #[test]
-fn a_listener_that_starts_later_is_found() {
+fn retries_until_server_listens() {
     let (reserved, address) = listener();
     drop(reserved);
     let there = std::thread::spawn(move || {
@@ -145,7 +145,7 @@ fn a_listener_that_starts_later_is_found() {
 }
 
 #[test]
-fn ipv6_is_reached_with_and_without_brackets() {
+fn ipv6_with_and_without_brackets() {
     // A machine without IPv6 has nothing to show here.
     let Ok(first) = Listener::bind("[::1]:0".parse().expect("an address"), &secret()) else {
         return;
@@ -170,7 +170,7 @@ fn ipv6_is_reached_with_and_without_brackets() {
 }
 
 #[test]
-fn nobody_there_and_no_such_name_are_said() {
+fn reports_unreachable_and_unknown_host() {
     let (reserved, address) = listener();
     drop(reserved);
     let error = join(address, &conditions(Duration::from_millis(500)))
@@ -201,7 +201,7 @@ fn nobody_there_and_no_such_name_are_said() {
 }
 
 #[test]
-fn an_interrupt_ends_each_wait_for_a_peer() {
+fn interrupt_ends_connect_and_accept() {
     let (asked, flag) = interruptible(GENEROUS);
     std::thread::spawn(|| {
         std::thread::sleep(Duration::from_millis(300));

@@ -8,11 +8,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::*;
 
 const PORT: &str = "GDR_TEST_RENDEZVOUS_PORT";
-const NAME: &str = "probe::rdma::rendezvous::tests::processes::the_other_process";
+const NAME: &str = "probe::rdma::rendezvous::tests::processes::child_process";
 
 /// No test of itself: what the other process does. It waits as one that measures does, and prints what ends it.
 #[test]
-fn the_other_process() {
+fn child_process() {
     let Some(port) = std::env::var(PORT).ok().and_then(|port| port.parse().ok()) else {
         return;
     };
@@ -69,7 +69,7 @@ fn with_other_process() -> (Text, OtherProcess) {
 }
 
 #[test]
-fn a_killed_process_is_noticed_at_once() {
+fn detects_killed_process() {
     let (link, mut other) = with_other_process();
     let begun = Instant::now();
     other.0.kill().expect("killed");
@@ -79,7 +79,7 @@ fn a_killed_process_is_noticed_at_once() {
 }
 
 #[test]
-fn a_frozen_process_is_noticed_in_time_and_told_when_it_thaws() {
+fn detects_frozen_process() {
     let (link, mut other) = with_other_process();
     let begun = Instant::now();
     other.signal(Signal::STOP);
@@ -104,7 +104,7 @@ fn a_frozen_process_is_noticed_in_time_and_told_when_it_thaws() {
 }
 
 #[test]
-fn a_process_that_was_frozen_for_a_moment_is_not_given_up() {
+fn short_freeze_stays_connected() {
     let (link, other) = with_other_process();
     for _ in 0..2 {
         other.signal(Signal::STOP);

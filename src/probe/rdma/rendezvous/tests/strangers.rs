@@ -46,7 +46,7 @@ fn answer(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn strangers_are_told_no_and_nothing_else_and_the_peer_is_served() {
+fn rejects_foreign_clients() {
     let (address, there) = waiting(GENEROUS);
     let protocol = *b"gdrc\0\0\0\x63";
     let strangers: [(&[u8], &str); 8] = [
@@ -104,7 +104,7 @@ fn strangers_are_told_no_and_nothing_else_and_the_peer_is_served() {
 }
 
 #[test]
-fn a_stranger_that_leaves_is_counted_and_nothing_more() {
+fn reports_client_that_disconnects() {
     let (address, there) = waiting(Duration::from_secs(1));
     let stream = TcpStream::connect(address).expect("a connection");
     stream.shutdown(Shutdown::Write).expect("half closed");
@@ -124,7 +124,7 @@ fn a_stranger_that_leaves_is_counted_and_nothing_more() {
 }
 
 #[test]
-fn another_secret_is_told_no_and_the_listener_goes_on() {
+fn rejects_wrong_secret() {
     let (address, there) = waiting(GENEROUS);
     let other = Secret::parse(&"08".repeat(32)).expect("a secret");
     for wrong in [&other, &Secret::none()] {
@@ -144,7 +144,7 @@ fn another_secret_is_told_no_and_the_listener_goes_on() {
 }
 
 #[test]
-fn a_hundred_silent_sockets_keep_nobody_waiting() {
+fn silent_clients_do_not_block() {
     for begins in [&b""[..], b"gdrc\0\0\0\x02", b"g"] {
         let (address, there) = waiting(GENEROUS);
         let silent: Vec<TcpStream> = (0..150)
@@ -160,7 +160,7 @@ fn a_hundred_silent_sockets_keep_nobody_waiting() {
 }
 
 #[test]
-fn who_says_nothing_is_told_no_after_two_seconds() {
+fn rejects_silent_client_after_timeout() {
     let (address, there) = waiting(GENEROUS);
     let begun = Instant::now();
     assert_eq!(answer(address, b"gdr"), NO);
@@ -211,7 +211,7 @@ proptest! {
 
     /// Any number of strangers who do anything: each receives no or nothing, or gets a nonce and then no; and the peer is served.
     #[test]
-    fn whatever_strangers_do_the_peer_is_served(strangers in prop::collection::vec(acts(), 0..25)) {
+    fn accepts_peer_among_random_clients(strangers in prop::collection::vec(acts(), 0..25)) {
         let (address, there) = waiting(GENEROUS);
         let streams: Vec<TcpStream> = strangers.iter().map(|acts| {
             let mut stream = TcpStream::connect(address).expect("a connection");
@@ -258,7 +258,7 @@ fn server(says: &'static [u8]) -> SocketAddr {
 }
 
 #[test]
-fn what_listens_elsewhere_is_told_by_what_it_says() {
+fn identifies_foreign_servers() {
     let servers: [(&[u8], &str); 4] = [
         (b"SSH-2.0-OpenSSH_9.2p1\r\n", "(an ssh server or client)"),
         (b"HTTP/1.1 400 Bad Request\r\n", "(a web server)"),
@@ -291,7 +291,7 @@ fn what_listens_elsewhere_is_told_by_what_it_says() {
 }
 
 #[test]
-fn a_server_that_says_nothing_is_tried_until_the_deadline() {
+fn retries_silent_server_until_deadline() {
     let error = join(server(b""), &conditions(Duration::from_millis(800)))
         .err()
         .expect("no gdr")
@@ -310,7 +310,7 @@ fn a_server_that_says_nothing_is_tried_until_the_deadline() {
 }
 
 #[test]
-fn a_server_that_does_not_know_the_secret_is_not_believed() {
+fn rejects_server_without_secret() {
     let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = server.local_addr().expect("an address");
     std::thread::spawn(move || {
