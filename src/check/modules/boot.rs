@@ -65,7 +65,7 @@ pub fn boot(ctx: &Ctx<'_>) -> Vec<Judgement> {
     vec![
         Judgement::broken(module, message)
             .weighing(weight)
-            .evidence(PLACES, format!("no word of {module}"))
+            .evidence(PLACES, format!("no entry for {module}"))
             .fix("peermem")
             .command(format!("echo {module} > /etc/modules-load.d/{module}.conf")),
     ]

@@ -69,7 +69,7 @@ fn mpich(ctx: &Ctx<'_>, library: &Library) -> Judgement {
     if has("MVAPICH2") {
         let subject = named("MVAPICH2", library);
         if !has("MV2_USE_CUDA") {
-            return without(subject, library, "no word of MV2_USE_CUDA");
+            return without(subject, library, "no string MV2_USE_CUDA");
         }
         let variables = ctx.facts.environment.known();
         let value = variables.and_then(|variables| variables.get("MV2_USE_CUDA"));
@@ -96,7 +96,7 @@ fn mpich(ctx: &Ctx<'_>, library: &Library) -> Judgement {
     match has("yaksuri_cuda") {
         true => Judgement::pass(subject.clone(), format!("{subject} was built for CUDA."))
             .evidence(&library.path, "yaksuri_cuda"),
-        false => without(subject, library, "no word of CUDA"),
+        false => without(subject, library, "no string yaksuri_cuda"),
     }
 }
 
