@@ -167,7 +167,9 @@ fn describe(state: &NodeState) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{Edit, assert_says, findings, machine, node, only};
+    use crate::check::testing::{
+        Edit, assert_fix_says, assert_says, findings, machine, node, only,
+    };
     use crate::model::{Facts, Outcome};
 
     fn with(change: impl FnOnce(&mut NodeState)) -> Facts {
@@ -231,7 +233,7 @@ mod tests {
             let found = only("gdrdrv.node", &facts);
             assert_eq!(found.outcome, Outcome::Info);
             assert_says(&found, word);
-            assert!(found.fix.expect("a fix").text().contains(fix));
+            assert_fix_says(&found, fix);
             assert_eq!(
                 findings("gdrdrv.node", &facts, &["gdrcopy"])[0].outcome,
                 Outcome::Warn

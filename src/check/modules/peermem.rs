@@ -115,7 +115,8 @@ pub fn remedy(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
 mod tests {
     use super::*;
     use crate::check::testing::{
-        Edit, GPU, NIC, assert_says, bind, findings, fix, machine, only, set_device_id,
+        Edit, GPU, NIC, assert_fix_says, assert_says, bind, findings, fix, machine, only,
+        set_device_id,
     };
     use crate::model::{Facts, Module, Outcome, Why};
 
@@ -263,13 +264,7 @@ mod tests {
     #[test]
     fn never_advises_open_modules_before_turing() {
         let mut facts = peers(true, Some(&[]));
-        assert!(
-            only("peermem.loaded", &facts)
-                .fix
-                .expect("advice")
-                .text()
-                .contains("open kernel modules")
-        );
+        assert_fix_says(&only("peermem.loaded", &facts), "open kernel modules");
         set_device_id(&mut facts, GPU, 0x1db4);
         assert!(
             !only("peermem.loaded", &facts)

@@ -139,11 +139,11 @@ fn gdr_copy(ctx: &Ctx<'_>, library: &Library) -> Option<Judgement> {
     )
 }
 
-fn without(subject: String, library: &Library, seen: &str) -> Judgement {
+fn without(subject: String, library: &Library, evidence: &str) -> Judgement {
     let message =
         format!("{subject} was built without CUDA: it treats a GPU pointer as a host pointer.");
     Judgement::broken(subject, message)
-        .evidence(&library.path, seen)
+        .evidence(&library.path, evidence)
         .advice("Use one configured --with-cuda: from the HPC SDK, HPC-X, or your own build.")
 }
 
