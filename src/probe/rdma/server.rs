@@ -292,7 +292,7 @@ fn verify(
         received = connected
             .received
             .wait(control)?
-            .first_queue_pair()
+            .first()
             .and_then(|done| done.immediate);
     }
     expect(control, &Message::Done, allowance(bytes))?;
