@@ -127,7 +127,7 @@ impl Client<'_, '_> {
         Ok(self.control.send(Message::Step(Step::End))?)
     }
 
-    /// Waits until the other end has destroyed what it made for the test case: no rkey is valid any more.
+    /// Waits until the remote end destroyed its objects of the test case: no rkey is valid any more.
     fn disconnect(&mut self) -> Result<(), StepError> {
         self.control.send(Message::Step(Step::Disconnect))?;
         expect(self.control, &Message::Done, Duration::ZERO)

@@ -62,7 +62,7 @@ impl ConnectedQueuePair {
         self.pair.send(&self.region, post)
     }
 
-    /// Posts a buffer for a message to come: so many bytes of the region from `at` on.
+    /// Posts a receive buffer: `bytes` of the region from offset `at`.
     pub fn receive(&mut self, id: u64, at: usize, bytes: usize) -> Result<(), StepError> {
         self.pair.receive(&self.region, id, (at, bytes), self.half)
     }

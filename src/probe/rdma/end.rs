@@ -71,7 +71,7 @@ impl End {
             .register(&self.device, &self.store, purpose, role)
     }
 
-    /// Copies carry what the NIC moves to the GPU and from it.
+    /// True if copies carry the bytes between the NIC's buffer and the GPU.
     pub fn is_staged(&self) -> bool {
         self.selection.memory_path == Some(MemoryPath::Staged)
     }
@@ -82,7 +82,7 @@ impl End {
         device.is_some_and(|(memory, _)| memory.gpu().is_sim())
     }
 
-    /// What a report says of it.
+    /// The end in a report.
     pub fn probed(&self, place: &Place, remote: bool) -> ProbedEnd {
         let (memory, gpu) = match &place.memory {
             Memory::Host => ("host", None),
@@ -121,7 +121,7 @@ impl End {
         }
     }
 
-    /// What the other end is told of it.
+    /// The properties that the remote end needs.
     pub fn offer(&self, room: usize) -> Offer {
         Offer {
             lid: self.lid,
@@ -137,7 +137,7 @@ impl End {
         }
     }
 
-    /// What lies behind a failure: the device may have said that its port went down, or that it failed itself.
+    /// Replaces a failure by its cause, if the device reports that its port went down or that it failed.
     pub fn cause(&self, failure: StepError) -> StepError {
         let Device::Verbs { context, .. } = &self.device else {
             return failure;
@@ -167,7 +167,7 @@ impl End {
         self.store.check(bytes, pattern)
     }
 
-    /// What its memory holds goes to where the NIC takes it, where that is another place.
+    /// Staged: copies bytes from the memory under test to the NIC's buffer.
     pub fn leave(&self, offset: usize, bytes: usize) -> Result<(), StepError> {
         if let (true, Some(host), Some((memory, stream))) = (
             self.is_staged(),
@@ -180,7 +180,7 @@ impl End {
         Ok(())
     }
 
-    /// What arrived goes from where the NIC puts it to its memory.
+    /// Staged: copies bytes from the NIC's buffer to the memory under test.
     pub fn arrive(&self, offset: usize, bytes: usize) -> Result<(), StepError> {
         if let (true, Some(host), Some((memory, stream))) = (
             self.is_staged(),
@@ -194,7 +194,7 @@ impl End {
     }
 }
 
-/// What a port says of itself.
+/// Properties of a port.
 struct Link {
     gid: Option<Gid>,
     lid: u16,

@@ -45,13 +45,13 @@ impl Store {
             let _ = pointer::set_sync_memops(memory.address());
         }
         let stream = gpu.stream()?;
-        // The other end may read all of it during a test case, and CUDA promises nothing about what new memory holds.
+        // The remote end may read all of it during a test case, and CUDA does not clear new memory.
         stream.fill(&memory, 0, memory.len(), 0)?;
         stream.synchronize()?;
         Ok(Self::Device { memory, stream })
     }
 
-    /// The GPU's memory and what works on it, where it is a GPU's.
+    /// The GPU memory and its stream; none for host memory.
     pub fn device(&self) -> Option<(&DeviceMemory, &Stream)> {
         match self {
             Self::Device { memory, stream } => Some((memory, stream)),
@@ -91,13 +91,13 @@ impl Store {
         self.write(0, &text[..bytes])
     }
 
-    /// Compares its start, the bytes after the last whole word too: GPU memory by a kernel, and host memory by the CPU.
+    /// Compares the start of the memory: large GPU memory by a kernel, all else by the CPU.
     pub fn check(&self, bytes: usize, pattern: Pattern) -> Result<Option<Wrong>, StepError> {
         if let (Self::Device { memory, stream }, true) = (self, in_words(bytes)) {
             settle(memory.gpu());
             return Ok(by_kernel(stream, memory, bytes, pattern)?);
         }
-        // The last word is compared whole: what is not read of it is right, and what is to be read is not yet.
+        // The last word is compared whole: its bytes beyond the message hold the pattern, all others must be read.
         let mut seen = vec![0; bytes.next_multiple_of(4)];
         pattern.fill(&mut seen, 0);
         seen[..bytes].fill(UNREAD);
@@ -129,12 +129,12 @@ impl Store {
         }
     }
 
-    /// Whether the CPU sees each byte as soon as a NIC has written it.
+    /// True if the CPU can poll bytes that a NIC writes.
     pub fn is_seen(&self) -> bool {
         matches!(self, Self::Host(_) | Self::Pinned(_))
     }
 
-    /// One byte, as a NIC last wrote it: what comes before it in a message is there too.
+    /// Loads one byte with acquire order: earlier bytes of the message are visible too.
     pub fn load(&self, offset: usize) -> Result<u8, StepError> {
         match self {
             Self::Host(buffer) => Ok(buffer.load(offset)?),
@@ -163,13 +163,13 @@ fn in_words(bytes: usize) -> bool {
     bytes >= WORDS && bytes.is_multiple_of(4)
 }
 
-/// What a NIC has written is to be there for what the GPU does next. Where the GPU orders it so by itself, or the driver knows
-/// no such call, there is nothing to do.
+/// Makes a NIC's writes visible to the GPU's next operations. Ignored: the GPU may order them by itself, or the driver may lack
+/// the call.
 fn settle(gpu: &Gpu) {
     let _ = gpu.flush_remote_writes(false);
 }
 
-/// Half of the memory that messages of so many bytes need: whole cache lines.
+/// Half of the memory of an end, for messages of `room` bytes: whole cache lines.
 pub fn half(room: usize) -> usize {
     room.next_multiple_of(64).max(64)
 }

@@ -199,13 +199,13 @@ fn choice(memory_path: MemoryPath, outcome: BackendOutcome, why: String) -> Back
     }
 }
 
-/// Why a memory path does not lead there, and what to do about it.
+/// Why a memory path failed, and what to do.
 fn reason(memory_path: MemoryPath, error: &MemoryPathError) -> String {
     let advice = advice(memory_path.name(), error);
     format!("{}{advice}", sentence(error))
 }
 
-/// What to look at next, as words that follow.
+/// Advice to append to an error.
 fn advice(memory_path: &str, error: &MemoryPathError) -> &'static str {
     match (memory_path, error.errno()) {
         ("peermem", Some(EFAULT)) => {

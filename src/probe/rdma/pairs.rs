@@ -1,4 +1,4 @@
-//! Which memory meets which port: each GPU with its best NIC, or with all of them.
+//! Pairs of memory and port: each GPU with its best NIC, or with all NICs.
 
 use super::options::{MemoryKind, Named, Options};
 use super::task::{Memory, Part, Place, Port, Task};
@@ -55,7 +55,7 @@ pub fn places(
     Ok(places)
 }
 
-/// The remote end on this machine: the port that was named, with memory of the GPU that it is the best one of, else of the near one.
+/// The remote end on this machine: the named port, with memory of the GPU whose best NIC it is, else of the local GPU.
 pub fn remote(
     options: &Options,
     nics: &[ProbedNic],
@@ -82,7 +82,7 @@ pub fn remote(
     Ok(place(options, nic, port, &memory, gpu.as_ref()))
 }
 
-/// The port of a GPU's best NIC, or of the one that was named; the words of what is missing where there is none.
+/// The port of a GPU's best NIC, or of the named one. The error says what is missing.
 pub fn port_of(
     gpu: &Target,
     nics: &[ProbedNic],
@@ -175,7 +175,7 @@ fn place(
         class: reach.and_then(|(_, class, _)| class.clone()),
         path: reach.and_then(|(.., path)| *path),
         rate: match nic.software {
-            // What the kernel says of it is made up.
+            // The kernel invents the rate of a software NIC.
             true => None,
             false => nic
                 .ports
@@ -198,7 +198,7 @@ pub fn served(machine: &Machine, served: &[String]) -> Vec<ProbedNic> {
     served.iter().map(find).collect()
 }
 
-/// What a child does that has both ends.
+/// The task of a child with both ends.
 pub fn task(options: &Options, local: &Place, remote: &Place) -> Task {
     let is_loop = local.port == remote.port;
     let ports = if is_loop {
@@ -219,7 +219,7 @@ pub fn task(options: &Options, local: &Place, remote: &Place) -> Task {
     )
 }
 
-/// What a child does of a connection that carries so many bytes a second.
+/// The task of a child. `limit` is the bandwidth of the connection in bytes per second.
 pub fn new_task(options: &Options, subject: String, part: Part, limit: Option<u64>) -> Task {
     Task {
         subject,

@@ -1,4 +1,4 @@
-//! The parent's side: which ends there are, and a child for each connection.
+//! The parent: selects the ends and runs a child for each connection.
 
 use super::across::{self, report_impossible};
 use super::client::LIMITED_BY_LINK;

@@ -1,4 +1,4 @@
-//! How much to do: what is verified, what is measured, at which sizes, how long each.
+//! The test cases: what is verified and measured, at which sizes, and for how long.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::purpose::{Purpose, Traffic};
 use super::task::Task;
 use crate::probe::depth::{Depth, Terms};
 
-/// What is verified over each transport. An unreliable write alone tells nobody that it has arrived.
+/// Verified operations of each transport. A plain UC write is left out: its arrival cannot be detected.
 const VERIFIED: [(Transport, &[Kind]); 3] = [
     (
         Transport::Rc,
@@ -32,21 +32,21 @@ const VERIFIED: [(Transport, &[Kind]); 3] = [
     ),
     (Transport::Ud, &[Kind::Send, Kind::SendImmediate]),
 ];
-/// What is measured over a reliable connection.
+/// Operations measured over RC.
 const MEASURED: [Kind; 3] = [Kind::Write, Kind::Read, Kind::Send];
-/// The size that shows how many messages go through.
+/// Message size for the message rate.
 const RATE: usize = 8;
-/// Queue pairs that do so, unless more are asked for.
+/// Fewest queue pairs for the message rate.
 const RATE_PAIRS: u32 = 4;
 /// No message is larger: a NIC's largest region and a queue's largest message are no smaller.
 pub const MAX_MESSAGE: usize = 1 << 30;
 /// Messages below this size are not worth to be staged.
 const MIN_STAGED: usize = 64 << 10;
 
-/// One thing that the leading end does.
+/// A test case of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TestCase {
-    /// So many bytes arrive as they were sent.
+    /// The bytes arrive unchanged.
     Verify(Transport, Kind, usize),
     PingPong(Kind, usize),
     Stream(Kind, usize),
@@ -58,7 +58,7 @@ pub enum TestCase {
 }
 
 impl TestCase {
-    /// What it needs to be connected for, where so many queue pairs are to move the bandwidth.
+    /// The purpose of its connection. `pairs` is the number of queue pairs for bandwidth.
     pub fn purpose(self, pairs: u32) -> Purpose {
         let reliable = |pairs, kind, bytes, traffic| Purpose {
             transport: Transport::Rc,
@@ -72,7 +72,7 @@ impl TestCase {
                 transport,
                 ..reliable(1, kind, bytes, Traffic::OneWay)
             },
-            // What is read is read by one end.
+            // Reads and atomics are one-sided.
             Self::PingPong(kind @ (Kind::Read | Kind::FetchAdd | Kind::CompareSwap), bytes) => {
                 reliable(1, kind, bytes, Traffic::OneWay)
             }
@@ -87,15 +87,15 @@ impl TestCase {
     }
 }
 
-/// What a staged connection that has a GPU at one end alone leaves out.
+/// Note for a staged connection with a GPU at one end only.
 const ONE_GPU: &str = "one end has GPU memory without GPUDirect RDMA, and the other has host memory: bandwidth is not \
                        measured, because staged copies run from GPU to GPU only";
 
-/// What the simulated NIC leaves out.
+/// Note for the simulated NIC.
 const RELIABLE: &str =
     "UC and UD are not verified: the simulated NIC has reliable connections only";
 
-/// All that is done between two ends, in order; and what is not, where something is left out.
+/// The test cases between two ends, in order, and a note about omitted ones.
 pub fn test_cases(task: &Task, end: &End, other: &Offer) -> (Vec<TestCase>, Option<&'static str>) {
     let ends = Ends {
         mtu: end.mtu.min(other.mtu) as usize,
@@ -119,7 +119,7 @@ pub fn test_cases(task: &Task, end: &End, other: &Offer) -> (Vec<TestCase>, Opti
     (test_cases_of(task, ends), left_out)
 }
 
-/// What of the ends decides.
+/// Properties of the ends that select the test cases.
 #[derive(Debug, Clone, Copy)]
 struct Ends {
     mtu: usize,
@@ -159,7 +159,7 @@ fn test_cases_of(task: &Task, ends: Ends) -> Vec<TestCase> {
         };
         kinds.iter().flat_map(of).collect()
     };
-    // What may be lost on its way comes last.
+    // Unreliable transports come last: they may lose messages.
     let [reliable, unreliable @ ..] = VERIFIED;
     let mut test_cases = verified(reliable);
     test_cases.extend(measured(terms, &sizes, ends));
@@ -169,12 +169,12 @@ fn test_cases_of(task: &Task, ends: Ends) -> Vec<TestCase> {
     test_cases
 }
 
-/// What is measured, over a reliable connection.
+/// Measurements over RC.
 fn measured(terms: &Terms, sizes: &[usize], ends: Ends) -> Vec<TestCase> {
     let most = sizes.last().copied().unwrap_or(1);
     let mut test_cases = Vec::new();
     if ends.staged {
-        // What the NIC alone does between pinned memory is not what was asked for.
+        // Bandwidth between pinned buffers says nothing about the GPU memory under test.
         test_cases.extend(
             sizes
                 .iter()
@@ -186,7 +186,7 @@ fn measured(terms: &Terms, sizes: &[usize], ends: Ends) -> Vec<TestCase> {
         return test_cases;
     }
     for kind in MEASURED {
-        // A write is seen by the CPU, which sees nothing of what arrives in GPU memory.
+        // Write latency needs a CPU that polls the target, which GPU memory does not allow.
         if kind != Kind::Write || ends.seen {
             test_cases.extend(sizes.iter().map(|size| TestCase::PingPong(kind, *size)));
         }
@@ -238,7 +238,7 @@ impl Depth {
         }
     }
 
-    /// What one figure may cost.
+    /// Time of one measurement.
     pub fn rdma_point(self) -> Duration {
         Duration::from_millis(match self {
             Self::Quick => 60,
@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(sizes(Transport::Rc, Kind::Write), [1, 64, 4096]);
         assert_eq!(sizes(Transport::Ud, Kind::Send), [1, 64]);
         assert_eq!(sizes(Transport::Rc, Kind::FetchAdd), [8]);
-        // What may be lost on its way is last.
+        // Unreliable transports are last.
         assert!(matches!(
             test_cases.last(),
             Some(TestCase::Verify(Transport::Ud, ..))

@@ -6,7 +6,7 @@ use verbs::{Access, Transport};
 
 use super::kind::{Kind, transport};
 
-/// What both ends must know of a test case to connect for it.
+/// The properties of a test case that both ends need to connect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Purpose {
     /// The transport of the queue pairs.
@@ -40,7 +40,7 @@ pub enum Traffic {
 pub enum Role {
     /// It makes the requests.
     Requester,
-    /// Its memory is what the requests read or write.
+    /// The requests read or write its memory.
     Responder,
 }
 
@@ -65,7 +65,7 @@ impl Purpose {
         }
     }
 
-    /// Whether the other end needs the rkey of an end's memory.
+    /// True if the remote end needs the rkey of this end's memory.
     pub fn is_remote(self, role: Role) -> bool {
         let access = self.access(role);
         access.remote_write || access.remote_read || access.remote_atomic
@@ -95,7 +95,7 @@ mod tests {
         }
     }
 
-    /// `l` for local writes, and `w`, `r`, `a` for what the other end may do.
+    /// `l` for local writes; `w`, `r`, `a` for remote writes, reads and atomics.
     fn letters(access: Access) -> String {
         let all = [
             (access.local_write, 'l'),
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn access_is_minimal() {
-        // The end that leads, and the other.
+        // Access of the requester, and of the responder.
         for (kind, traffic, is_client, is_server) in [
             (Kind::Write, Traffic::OneWay, "", "lw"),
             (Kind::WriteImmediate, Traffic::OneWay, "", "lw"),

@@ -1,4 +1,4 @@
-//! A queue pair of either device: created, connected, and what is posted to it and completes.
+//! Queue pairs of verbs devices and of the simulated NIC: creation, connection, work requests and completions.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -20,31 +20,31 @@ use crate::probe::random::random;
 
 /// Requests to send that a queue holds.
 const DEPTH: u32 = 128;
-/// Buffers to receive into: more than messages are on their way, so that none has to be sent again.
+/// Receive buffers: more than messages in flight, so that no message is sent again.
 pub const BUFFERS: u32 = 512;
-/// Bytes that go with a request, where the NIC has room for so many.
+/// Bytes of inline data to request.
 const INLINE: u32 = 64;
-/// What the NIC puts before a datagram: the route it came by.
+/// Bytes of the GRH that the NIC stores before a datagram.
 const ROUTE: usize = 40;
 /// Bits of a PSN.
 const PSN: u32 = 0xff_ffff;
 /// Bits of a Q_Key that programs may choose: with the highest bit set the queue pair's own is used.
 const QKEY: u32 = 0x7fff_ffff;
-/// Completions that are taken at once.
+/// Completions of one poll.
 const AT_ONCE: usize = 16;
 
 /// A request to send.
 #[derive(Debug, Clone, Copy)]
 pub struct Post {
-    /// Counted from 1 where completions are told apart.
+    /// Work request id, from 1.
     pub id: u64,
     pub operation: Operation,
-    /// Where in the region its bytes are.
+    /// Offset of its bytes in the region.
     pub at: usize,
     pub bytes: usize,
     /// It has a completion.
     pub signalled: bool,
-    /// The NIC takes the bytes with the request.
+    /// The bytes are in the WQE.
     pub inline: bool,
 }
 
@@ -72,13 +72,13 @@ pub struct WorkCompletion {
 /// A queue pair of the simulated NIC.
 pub struct SimulatedQueuePair {
     queues: hca::QueuePair,
-    /// Of the requests whose completions are to come, in their order.
+    /// Ids of the outstanding signalled requests, in order.
     ids: VecDeque<u64>,
 }
 
 type Simulated = Rc<RefCell<SimulatedQueuePair>>;
 
-/// A queue pair that is connected to none yet.
+/// A queue pair before it is connected.
 pub enum Unconnected {
     Verbs {
         pair: Box<QueuePair<Init>>,
@@ -140,9 +140,9 @@ impl Unconnected {
         let transport = purpose.transport;
         let options = QueuePairOptions {
             receive_depth: BUFFERS,
-            // A datagram comes with its route.
+            // The first SGE takes the GRH of a datagram.
             receive_pieces: if transport == Transport::Ud { 2 } else { 1 },
-            // The CPU takes along what is inline, and reaches no GPU's memory.
+            // The CPU copies inline data, and cannot read GPU memory.
             inline_bytes: if end.selection.memory_path.is_none() {
                 INLINE
             } else {
@@ -165,7 +165,7 @@ impl Unconnected {
         })
     }
 
-    /// What the other end must know of it.
+    /// The endpoint that the remote end needs.
     pub fn endpoint(&self) -> Endpoint {
         match self {
             Self::Verbs { endpoint, .. } => *endpoint,
@@ -177,7 +177,7 @@ impl Unconnected {
         }
     }
 
-    /// Connects it with the other end's: the queue pair, and the completions of what it sends and receives.
+    /// Connects it to the remote queue pair. Returns the completions of sent and of received messages.
     pub fn connect(
         self,
         end: &End,
@@ -300,7 +300,7 @@ impl ActiveQueuePair {
         }
     }
 
-    /// Posts a buffer for a message to come. A datagram's route goes to `beside`.
+    /// Posts a receive buffer. The GRH of a datagram goes to `beside`.
     pub fn receive(
         &mut self,
         region: &MemoryRegion,

@@ -21,7 +21,7 @@ use crate::probe::statistics::Figures;
 
 /// Longest time between two steps. The client's end is noticed earlier.
 const STEP_WAIT: Duration = Duration::from_secs(60);
-/// No step takes longer.
+/// Longest time of a step.
 const MAX_STEP_TIME: Duration = Duration::from_secs(3600);
 /// Most queue pairs, and most messages of a step.
 const MAX_PAIRS: u32 = 64;

@@ -14,12 +14,12 @@ use super::memory_paths::{CHUNK, SLOTS};
 use super::queue_pair::Post;
 use crate::probe::failure::StepError;
 
-/// So many messages, at least, are timed together.
+/// Fewest messages of a sample.
 const BLOCK: usize = 4;
-/// A chunk, or an empty message that says that its slot is free.
+/// A chunk, or an empty message that frees its slot.
 const SEND: Operation = Operation::Send { immediate: None };
 
-/// What one side works with.
+/// The buffers and stream of one end.
 struct Stage<'e> {
     host: &'e HostMemory,
     memory: &'e DeviceMemory,
@@ -28,7 +28,7 @@ struct Stage<'e> {
     copied: Vec<Event>,
 }
 
-/// Where a message's chunk is, and its bytes.
+/// Offset and length of a chunk of a message.
 #[derive(Debug, Clone, Copy)]
 struct Chunk {
     number: usize,
@@ -37,7 +37,7 @@ struct Chunk {
 }
 
 impl Chunk {
-    /// The one of this number, of messages of so many bytes.
+    /// Chunk `number` of messages of `message` bytes.
     fn of(number: usize, message: usize) -> Self {
         let offset = number % chunks(message) * CHUNK;
         Self {
@@ -72,7 +72,7 @@ impl<'e> Stage<'e> {
     }
 }
 
-/// Posts a buffer for what arrives in a slot.
+/// Posts the receive buffer of a slot.
 fn expect(connected: &mut ConnectedQueuePair, slot: usize) -> Result<(), StepError> {
     connected.receive(slot as u64, slot * CHUNK, CHUNK)
 }
@@ -87,7 +87,7 @@ pub fn send(
 ) -> Result<Vec<f64>, StepError> {
     let stage = Stage::of(end)?;
     let total = chunks(flow.bytes) * flow.count as usize;
-    // What the other end says is nothing but that it says something.
+    // Empty messages, which free slots.
     for _ in 0..SLOTS.min(total) {
         connected.receive(0, 0, 0)?;
     }
@@ -127,7 +127,7 @@ pub fn send(
                 connected.receive(0, 0, 0)?;
             }
         }
-        // Several may come at once: a time is that of all messages since the one before.
+        // Several may arrive at once: a sample covers all messages since the last one.
         let messages = freed / chunks(flow.bytes);
         if marks
             .last()
@@ -147,13 +147,13 @@ pub fn send(
     Ok(marks.windows(2).map(seconds).collect())
 }
 
-/// The other side's buffers, before it is sent to.
+/// Posts the receiver's buffers.
 pub fn prepare(connected: &mut ConnectedQueuePair, flow: Flow) -> Result<(), StepError> {
     let total = chunks(flow.bytes) * flow.count as usize;
     (0..SLOTS.min(total)).try_for_each(|slot| expect(connected, slot))
 }
 
-/// Receives them: what arrives is copied to GPU memory, and the slot given free.
+/// Receives the messages: copies each chunk to GPU memory and frees its slot.
 pub fn receive(
     end: &End,
     connected: &mut ConnectedQueuePair,

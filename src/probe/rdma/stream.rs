@@ -11,7 +11,7 @@ use super::kind::Kind;
 use super::queue_pair::{BUFFERS, Post};
 use crate::probe::failure::StepError;
 
-/// How far a queue pair has come.
+/// Progress of a queue pair.
 #[derive(Debug, Clone, Copy, Default)]
 struct Lane {
     posted: u32,
@@ -80,7 +80,7 @@ pub fn drive(
     Ok(marks.windows(2).map(seconds).collect())
 }
 
-/// The other side of it: buffers for what is received.
+/// The receiver of a stream.
 pub struct Receiving {
     lanes: Vec<Lane>,
     bytes: usize,
@@ -88,7 +88,7 @@ pub struct Receiving {
 }
 
 impl Receiving {
-    /// Posts as many as there is room for.
+    /// Posts the first buffers.
     pub fn begin(connected: &mut [ConnectedQueuePair], flow: Flow) -> Result<Self, StepError> {
         let mut receiving = Self {
             lanes: vec![Lane::default(); connected.len()],
@@ -103,7 +103,7 @@ impl Receiving {
         Ok(receiving)
     }
 
-    /// Takes all, and posts a buffer again for each.
+    /// Receives all messages, and reposts a buffer for each.
     pub fn finish(
         mut self,
         end: &End,
@@ -142,7 +142,7 @@ impl Lane {
 /// The immediate data of a request that has some.
 pub const IMMEDIATE: u32 = 0x0067_6472;
 
-/// What a request of a kind does.
+/// The operation of a request.
 pub fn operation(kind: Kind, remote: RemoteAddress) -> Operation {
     let immediate = kind.has_immediate().then_some(IMMEDIATE);
     match kind {

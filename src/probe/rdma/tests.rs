@@ -1,4 +1,4 @@
-//! What the two ends say to each other, without a NIC.
+//! Messages between the two ends, without a NIC.
 
 use super::control::{Message, Step};
 use super::kind::Kind;

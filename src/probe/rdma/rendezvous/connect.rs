@@ -17,11 +17,11 @@ use super::secret::Secret;
 use super::socket::{again, readable, write_all};
 use super::wire::quote;
 
-/// How often a wait asks whether somebody wants to stop.
+/// Interval of checks for an interrupt.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How long one address may take to answer at all.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// What is left of the time for a try that says nothing new.
+/// A try with less time than this fails for lack of time: its error is not reported.
 const SHORT_ATTEMPT: Duration = Duration::from_millis(500);
 /// How long until it is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
@@ -30,13 +30,13 @@ const HANDSHAKE_TIMEOUT: Duration = PROOF_TIMEOUT.saturating_add(Duration::from_
 /// No more addresses of a name are tried than this.
 const MAX_ADDRESSES: usize = 16;
 
-/// What came of one try.
+/// Result of one try.
 pub enum Attempt<L> {
     /// There is a link.
     Connected(L),
     /// Not yet, and why; a later try may do better.
     Retry(String),
-    /// There will be none.
+    /// Failed for good.
     Failed(Error),
 }
 
@@ -56,7 +56,7 @@ pub fn connect<'a, M: Serialize + DeserializeOwned + Send + 'static>(
         match attempt(host, port, secret, conditions, conditions.until) {
             Attempt::Connected(link) => return Ok(link),
             Attempt::Failed(error) => return Err(error),
-            // A try that had no time says less than the one before.
+            // The error of the try before is better.
             Attempt::Retry(_) if last && !why.is_empty() => {}
             Attempt::Retry(reason) => {
                 if why.is_empty() {
@@ -84,7 +84,7 @@ fn at(host: &str, port: u16) -> String {
     }
 }
 
-/// Waits, unless somebody wants to stop.
+/// Waits, unless interrupted.
 pub fn pause(time: Duration, conditions: &Conditions<'_>) -> Result<(), Error> {
     let until = conditions.until.min(Instant::now() + time);
     while Instant::now() < until {
@@ -156,7 +156,7 @@ fn resolve(
     let (sender, receiver) = channel();
     let query = name.to_owned();
     let thread = std::thread::Builder::new().spawn(move || {
-        // Nobody may listen any more.
+        // Ignored: the caller may have given up.
         let _ = sender.send(
             (query.as_str(), port)
                 .to_socket_addrs()
@@ -177,7 +177,7 @@ fn resolve(
                     false => Attempt::Connected(addresses),
                 };
             }
-            // The resolver's own servers may come back.
+            // The name servers may come back.
             Ok(Err(error))
                 if error.to_string().contains("Temporary failure") && Instant::now() < until =>
             {
@@ -258,7 +258,7 @@ fn prove(
             });
         }
     };
-    // What the other side sent before it closed says more than that this could not be written.
+    // Ignored: what the server sent before it closed is a better error.
     let send = |bytes: &[u8]| {
         drop(write_all(stream, bytes, until, &|| {
             !(conditions.interrupted)()

@@ -27,23 +27,23 @@ use crate::probe::random::random;
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// How long the server that a file names may take to answer: the file may be an earlier run's.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// A word of the file that is not known.
+/// Stands for a missing value in the file.
 const NO_VALUE: &str = "-";
 
-/// What the file says, in one line: `host port secret job`.
+/// Content of the file, one line: `host port secret job`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RendezvousFile {
-    /// Where rank 0 is.
+    /// Host of rank 0.
     pub host: String,
     pub port: u16,
     /// The secret; `-` in the file if both ranks have it from elsewhere.
     pub secret: Option<Secret>,
-    /// The launcher's name for this run, where it has one; `-` in the file where not.
+    /// The launcher's name of this run; `-` in the file if there is none.
     pub job: Option<String>,
 }
 
 impl RendezvousFile {
-    /// Reads one; none where it is not whole.
+    /// Parses the text of a file; none if it is incomplete or invalid.
     pub fn parse(text: &str) -> Option<Self> {
         let line = text.strip_suffix('\n')?;
         let words: Vec<&str> = line.split(' ').collect();
@@ -95,7 +95,7 @@ pub fn connect_by_file<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     }
 }
 
-/// A name as a word of the file.
+/// Makes a name fit a field of the file.
 fn to_token(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_graphic() { c } else { '_' };
     let word: String = name.chars().take(200).map(plain).collect();
@@ -106,7 +106,7 @@ fn to_token(name: &str) -> String {
     }
 }
 
-/// Whether the file holds a secret.
+/// The file is private if it holds the secret.
 fn privacy(given: Option<&Secret>) -> Privacy {
     match given {
         Some(_) => Privacy::NotNeeded,
@@ -193,7 +193,7 @@ struct WrittenFile {
 }
 
 impl WrittenFile {
-    /// Writes a temporary file of mode 0600 and renames it, so that nobody reads a part of it.
+    /// Writes a temporary file of mode 0600 and renames it, so that readers never see a partial file.
     fn new(path: &Path, text: String, privacy: Privacy) -> io::Result<Self> {
         let (folder, name) = open_directory(path, privacy)?;
         let number = random::<8>()?;
@@ -213,7 +213,7 @@ impl WrittenFile {
             Ok(rustix::fs::renameat(&folder, &temporary, &folder, name)?)
         };
         write().inspect_err(|_: &io::Error| {
-            // Ignored: the first error says more.
+            // Ignored: the first error is the cause.
             let _ = rustix::fs::unlinkat(&folder, &temporary, AtFlags::empty());
         })?;
         Ok(Self {
@@ -233,7 +233,7 @@ impl Drop for WrittenFile {
             Privacy::NotNeeded,
         );
         if now.is_ok_and(|text| text == self.text) {
-            // Ignored: nobody listens at the address in a file that is left.
+            // Ignored: readers detect a stale file.
             let _ = rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::empty());
         }
     }
@@ -247,7 +247,7 @@ fn wait_for_file<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     conditions: &Conditions<'a>,
     note: &mut dyn FnMut(String),
 ) -> Result<Link<'a, M>, Error> {
-    // An unsafe directory does not become a safe one: waiting is of no use.
+    // Waiting does not make a directory safe.
     if let Err(error) = open_directory(path, privacy(given))
         && error.kind() == io::ErrorKind::Other
     {
@@ -287,7 +287,7 @@ fn wait_for_file<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     }
 }
 
-/// Reads the file: where rank 0 is, and the secret. An error says why the file is not used.
+/// Reads the address of rank 0 and the secret. The error says why the file is not used.
 fn read_meeting(
     path: &Path,
     job: Option<&str>,
@@ -321,7 +321,7 @@ fn read_meeting(
     }
 }
 
-/// The name of this machine, by which the other one is to find it.
+/// The host name of this machine.
 pub fn host_name() -> Result<String, Error> {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").map_err(|error| Error::System {
         what: "cannot read this machine's name".to_owned(),

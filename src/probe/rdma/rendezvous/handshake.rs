@@ -192,7 +192,7 @@ pub struct ServerHandshake {
 }
 
 impl ServerHandshake {
-    /// Begins with a nonce of its own.
+    /// Begins with a random nonce.
     pub fn new(secret: &Secret) -> io::Result<Self> {
         Ok(Self {
             keys: Keys {
@@ -209,7 +209,7 @@ impl ServerHandshake {
         self.incoming.room()
     }
 
-    /// Whether the client has sent anything.
+    /// True if the client sent anything.
     pub fn has_begun(&self) -> bool {
         self.incoming.filled > 0 || self.incoming.letter != CLIENT_NONCE
     }

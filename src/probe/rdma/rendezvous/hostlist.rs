@@ -1,20 +1,20 @@
 //! Slurm's lists of hosts, `node[01-04,7],gpu3`, name by name as `scontrol show hostnames` has them.
 
-/// No list has more names than this, and a range no more numbers: Slurm's own limit.
+/// Most names of a list and numbers of a range: Slurm's limit.
 const MAX_NAMES: usize = 65_536;
-/// No list is longer than this in text, and all names together have no more than eight times as much.
+/// Longest text of a list, bytes; all names together may have eight times as many.
 const MAX_BYTES: usize = 1 << 20;
 
-/// Numbers from one to another, written with at least so many digits.
+/// An inclusive range of numbers, zero-padded to a width.
 struct Range {
     from: u64,
     to: u64,
     width: usize,
 }
 
-/// The names of a list, in its order; names that come twice come twice. An error says what is wrong with the list.
+/// Expands a list in order, with duplicates. The error says what is invalid.
 ///
-/// With brackets in several places the last runs fastest, then the first, the second and so on: that is Slurm's order.
+/// With several brackets the last varies fastest, then the first, the second and so on, as in Slurm.
 pub fn expand(list: &str) -> Result<Vec<String>, String> {
     if list.len() > MAX_BYTES {
         return Err(format!("a list of hosts has at most {MAX_BYTES} bytes"));
@@ -54,7 +54,7 @@ fn items(list: &str) -> Result<Vec<&str>, String> {
     Ok(items)
 }
 
-/// The names of one part, as far as there is room.
+/// Expands one item, within the limits.
 fn expand_item(item: &str, names: &mut Vec<String>, room: &mut usize) -> Result<(), String> {
     let mut fixed = Vec::new();
     let mut numbers: Vec<Vec<String>> = Vec::new();
@@ -83,7 +83,7 @@ fn expand_item(item: &str, names: &mut Vec<String>, room: &mut usize) -> Result<
     if !rest.is_empty() {
         return Err(format!("unexpected '{rest}' after the last bracket"));
     }
-    // Which number of each bracket; the last turns fastest, then the first.
+    // Index into each bracket; the last varies fastest, then the first.
     let last = numbers.len() - 1;
     let mut index = vec![0; numbers.len()];
     for _ in 0..count {
@@ -105,7 +105,7 @@ fn expand_item(item: &str, names: &mut Vec<String>, room: &mut usize) -> Result<
     Ok(())
 }
 
-/// The numbers of what is within a bracket.
+/// Expands the inside of a bracket.
 fn parse_numbers(inner: &str) -> Result<Vec<String>, String> {
     let mut numbers = Vec::new();
     for part in inner.split(',') {
@@ -125,7 +125,7 @@ fn parse_range(part: &str) -> Option<Range> {
         let all = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
         all.then(|| digits.parse::<u64>().ok()).flatten()
     };
-    // The first number says how many digits each has.
+    // The first number sets the width.
     let (from, to) = part.split_once('-').unwrap_or((part, part));
     let width = from.len();
     let (from, to) = (number(from)?, number(to)?);
@@ -138,7 +138,7 @@ mod tests {
 
     use super::*;
 
-    /// What `scontrol show hostnames` of Slurm 22.05.8 printed for each.
+    /// Output of `scontrol show hostnames` of Slurm 22.05.8.
     #[test]
     fn expands_like_scontrol() {
         let known: [(&str, &str); 22] = [
@@ -235,7 +235,7 @@ mod tests {
             }
         }
 
-        /// Ranges as somebody writes them, beside the names that a loop makes.
+        /// Generated ranges, compared with names from a loop.
         #[test]
         fn expands_generated_ranges(
             groups in proptest::collection::vec(("[a-z]{1,5}-?", 0u64..200, 0u64..20, 1usize..5), 1..6),

@@ -1,4 +1,4 @@
-//! The caller's end of a connection between two processes: messages, and the end of one side told to the other.
+//! The caller's end of a connection between two processes.
 
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,9 +14,9 @@ use super::handshake::Session;
 use super::pulse::{PEER_TIMEOUT, Shared, reason_for_peer};
 use super::wire::{Envelope, failed};
 
-/// How often a wait asks whether somebody wants to stop.
+/// Interval of checks for an interrupt.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// How long the other side may take to see that this one goes.
+/// How long the peer may take to notice the end.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A connection to the peer. A thread keeps it alive and notices the peer's end while the caller measures;
@@ -28,7 +28,7 @@ pub struct Link<'a, M> {
     peer: SocketAddr,
     local: SocketAddr,
     interrupted: &'a (dyn Fn() -> bool + Sync),
-    /// The last error that the caller was given.
+    /// The last error that was returned to the caller.
     last_error: Mutex<Option<Error>>,
 }
 
@@ -68,7 +68,7 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
         })
     }
 
-    /// Sends a message. It may have left when this returns, but nobody knows that it was received.
+    /// Sends a message. Success does not mean that the peer received it.
     pub fn send(&self, message: &M) -> Result<(), Error> {
         let payload = match Envelope::Message(message).payload() {
             Ok(payload) => payload,
@@ -90,7 +90,7 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
         if (self.interrupted)() {
             return Err(self.interrupt());
         }
-        // What the other side said before it went is a better reason than a broken pipe.
+        // The peer's last message is a better reason than a broken pipe.
         self.wait_until(Instant::now() + CLOSE_TIMEOUT, |state| {
             state.ending.is_some() || state.over
         });
@@ -124,7 +124,7 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
                 return Err(self.interrupt());
             }
             if let Some(message) = message {
-                // What it was waited for too long before is no reason any more.
+                // An earlier timeout is no reason to end any more.
                 self.last_error().take();
                 return Ok(message);
             }
@@ -153,8 +153,8 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
         self.receive(until)
     }
 
-    /// Why there is no going on, if so: the other side failed or is gone, or somebody asked to stop. Messages that came
-    /// before can still be received. An other side that is done is no trouble until something is wanted of it.
+    /// Why the connection ended: the peer failed or is dead, or an interrupt. Earlier messages
+    /// can still be received. A peer that finished is no failure until a message is expected from it.
     pub fn failure(&self) -> Option<Error> {
         let ending = self.shared.state().ending.clone();
         match ending {
@@ -164,12 +164,12 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
         }
     }
 
-    /// This side failed: tells the other one why, and ends.
+    /// Sends a failure to the peer and ends the connection.
     pub fn fail(mut self, why: &str) {
         self.close(&failed(why));
     }
 
-    /// This side is done: tells the other one, and waits a moment until it knows. An error says how the other side ended
+    /// Ends the connection in order, and waits briefly for the peer. The error says how the peer ended
     /// before that.
     pub fn bye(mut self) -> Result<(), Error> {
         if let Some(error) = self.failure() {
@@ -182,13 +182,13 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
         }
     }
 
-    /// Keeps an error for the other side.
+    /// Keeps an error as the reason to send on drop.
     fn record(&self, error: Error) -> Error {
         *self.last_error() = Some(error.clone());
         error
     }
 
-    /// Somebody asked to stop: the other side is told at once.
+    /// Handles an interrupt: tells the peer at once.
     fn interrupt(&self) -> Error {
         self.shared.end(Error::Interrupted);
         self.shared
@@ -216,7 +216,7 @@ impl<M> Link<'_, M> {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The other side's end of the connection.
+    /// The peer's address.
     pub fn peer(&self) -> SocketAddr {
         self.peer
     }
@@ -226,14 +226,14 @@ impl<M> Link<'_, M> {
         self.local
     }
 
-    /// Says the last word, waits a moment for the other side to hear it, and ends the thread.
+    /// Sends the last message, waits briefly for the peer to end, and ends the thread.
     fn close(&mut self, last: &Envelope<()>) {
         let Some(thread) = self.thread.take() else {
             return;
         };
         let is_open = {
             let mut state = self.shared.state();
-            // Where the thread, or an interrupt, knew an end before, that is what the other side is told.
+            // The thread or an interrupt may have sent another end before.
             state.leaving = state.ending.is_none() && !state.done && !state.over;
             state.leaving
         };
@@ -250,7 +250,7 @@ impl<M> Link<'_, M> {
         drop(state);
         // This wakes the thread.
         let _ = self.shared.stream.shutdown(Shutdown::Both);
-        // It holds no lock that could be poisoned by a panic, and its panic is no reason for another.
+        // Ignored: a panic of the thread is not repeated here.
         let _ = thread.join();
     }
 }

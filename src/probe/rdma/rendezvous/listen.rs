@@ -18,7 +18,7 @@ use super::secret::Secret;
 use super::socket::{again, any_ready};
 use super::wire::protocol_of;
 
-/// How often a wait asks whether somebody wants to stop.
+/// Interval of checks for an interrupt.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How long a client may take to prove the secret.
 pub const PROOF_TIMEOUT: Duration = Duration::from_secs(2);
@@ -27,7 +27,7 @@ const MAX_PENDING: usize = 16;
 /// Time between two reports of rejected clients.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A port that is listened on.
+/// A listening port.
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
@@ -44,14 +44,14 @@ struct Pending {
     since: Instant,
 }
 
-/// What a client's bytes led to.
+/// Result of reading from a client.
 enum ReadResult {
     /// More bytes are needed.
     Incomplete,
     Peer(Box<Session>),
-    /// It is rejected, for this reason.
+    /// Rejected for this reason.
     Rejected(String),
-    /// It was rejected before, and has closed the connection.
+    /// It was rejected earlier, and closed the connection.
     Closed,
 }
 
@@ -260,7 +260,7 @@ impl Pending {
 const LATE: &str = "it did not prove the secret in time";
 const UNSENT: &str = "the reply to it failed";
 
-/// Why a client is rejected. No byte that it sent is part of the text.
+/// Why a client is rejected. The text contains no byte that the client sent.
 fn describe(rejection: Rejection, begun: &[u8]) -> String {
     match rejection {
         Rejection::Foreign | Rejection::Refused => match protocol_of(begun) {
@@ -305,7 +305,7 @@ impl Rejected {
         self.at = Some(Instant::now());
     }
 
-    /// Words that follow "no client".
+    /// Text that follows "no client connected".
     fn describe(&self) -> String {
         match (self.count, &self.last) {
             (1, Some((address, why))) => format!(" (rejected {address}: {why})"),

@@ -1,4 +1,4 @@
-//! How the two processes of a launcher meet: at the port of their job, with a secret that both were given, or by a file that has
+//! Connects the two processes of a launcher: at the port of their job with a shared secret, or through a file that has
 //! one.
 
 use std::net::{IpAddr, SocketAddr};

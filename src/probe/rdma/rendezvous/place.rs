@@ -1,5 +1,5 @@
-//! Which of a launcher's processes this one is, as its variables say: Slurm's srun, or an mpirun of any make.
-//! A variable that is not documented is not read.
+//! Rank and size of this process, from the environment of a launcher: Slurm's srun or an mpirun.
+//! Only documented variables are read.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::error::Error;
 use super::hostlist;
 
-/// What started the processes.
+/// The program that started the processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Launcher {
     /// `srun`.
@@ -16,9 +16,9 @@ pub enum Launcher {
     OpenMpi,
     /// `mpirun_rsh` of MVAPICH.
     Mvapich,
-    /// What speaks PMI: `mpiexec` of MPICH and its kin.
+    /// PMI: `mpiexec` of MPICH and derived implementations.
     Pmi,
-    /// What speaks PMIx: `prun` and others.
+    /// PMIx: `prun` and others.
     Pmix,
 }
 
@@ -34,24 +34,24 @@ impl fmt::Display for Launcher {
     }
 }
 
-/// The place of this process among those that were launched together.
+/// This process among those that a launcher started together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     pub launcher: Launcher,
-    /// The number of this one.
+    /// Rank of this process.
     pub rank: u32,
-    /// How many they are; PMIx does not say.
+    /// Number of processes; not available with PMIx.
     pub size: Option<u32>,
-    /// The machine of rank 0; only Slurm says.
+    /// Host of rank 0; only available with Slurm.
     pub host: Option<String>,
-    /// A port for this run, other than that of runs beside it; only with a Slurm job.
+    /// A port for this run; only with a Slurm job.
     pub port: Option<u16>,
-    /// What the launcher calls this run: the same in each of its processes, and another in other runs. No secret.
+    /// The launcher's name of this run, unique to it and the same in all its processes. Not a secret.
     pub job: Option<String>,
 }
 
 impl Place {
-    /// The file to meet by where none is named: in the directory that both were started in, which most clusters share.
+    /// The default rendezvous file, in the working directory, which most clusters share.
     pub fn rendezvous_file(&self) -> PathBuf {
         let plain = |c: char| {
             if c.is_ascii_alphanumeric() || c == '-' || c == '.' {
@@ -73,7 +73,7 @@ impl Place {
         })
     }
 
-    /// Whether these are two processes, and this is one of them.
+    /// Checks that this is one of two processes.
     pub fn of_two(&self) -> Result<(), Error> {
         match (self.size, self.rank) {
             (None | Some(2), 0 | 1) => Ok(()),
@@ -86,7 +86,7 @@ impl Place {
 /// A function that looks a variable up, as `std::env::var` does without its errors.
 type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// The variables of a launcher that tell rank and size, and what tells the run.
+/// Variables of each launcher: rank, size, and name of the run.
 const MPI: [(Launcher, &str, Option<&str>, Option<&str>); 4] = [
     (
         Launcher::OpenMpi,
@@ -147,7 +147,7 @@ fn check_rank(place: Place) -> Result<Option<Place>, Error> {
     }
 }
 
-/// The steps from here up are Slurm's own: a batch script and an interactive shell have a rank too, and nobody beside them.
+/// Steps from here on are special: a batch script and an interactive shell have a rank, but are single processes.
 const FIRST_SPECIAL_STEP: u64 = 0xffff_fff0;
 
 fn from_slurm(variables: Variables<'_>) -> Result<Option<Place>, Error> {
@@ -178,7 +178,7 @@ fn from_slurm(variables: Variables<'_>) -> Result<Option<Place>, Error> {
     })
 }
 
-/// The machine of rank 0: the first of the step's nodes, in every distribution of tasks but one that the user wrote.
+/// The host of rank 0: the first node of the step, unless the user wrote the distribution of tasks.
 fn rank0_host(variables: Variables<'_>, rank: u32) -> Result<Option<String>, Error> {
     if text(variables, "SLURM_DISTRIBUTION").is_some_and(|how| how.contains("arbitrary")) {
         return Ok(None);
@@ -206,25 +206,25 @@ fn rank0_host(variables: Variables<'_>, rank: u32) -> Result<Option<String>, Err
     Ok(None)
 }
 
-/// The ports of Slurm's steps lie above the usual one and below those that Linux gives to programs that ask for any.
+/// Ports of Slurm steps: above the default port and below Linux's ephemeral ports.
 const FIRST_PORT: u64 = 18_600;
 const PORTS: u64 = 12_000;
-/// So many steps of a job have ports of their own that no job numbered shortly after it has.
+/// Steps of a job whose ports do not overlap with those of the next jobs.
 const STEPS: u64 = 61;
 
-/// A port for a step of a job. Jobs that run at the same time have numbers near each other, and so other ports.
+/// The port of a step. Concurrent jobs have close numbers, and so different ports.
 fn port(job: u64, step: u64) -> u16 {
     let place = (job % PORTS * STEPS + step % STEPS) % PORTS;
     u16::try_from(FIRST_PORT + place).unwrap_or(super::conditions::DEFAULT_PORT)
 }
 
-/// What a variable says, unless that is nothing.
+/// A variable's value, unless it is empty.
 fn text(variables: Variables<'_>, variable: &str) -> Option<String> {
     let value = variables(variable)?.trim().to_owned();
     (!value.is_empty()).then_some(value)
 }
 
-/// The number that a variable says.
+/// A variable's value as a number.
 fn number<N: std::str::FromStr>(
     variables: Variables<'_>,
     variable: &str,

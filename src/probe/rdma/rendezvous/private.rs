@@ -1,5 +1,5 @@
-//! Files that hold a secret: they are read only if they belong to this user and nobody else may read or write them. The checks use
-//! the open descriptor, so that nobody can exchange the file between the check and the read.
+//! Files that hold a secret: they are read only if this user owns them and no other user may read or write them. The checks use
+//! the open descriptor, so that the file cannot be replaced between the check and the read.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 
-/// No such file is longer.
+/// Longest file.
 const MAX_BYTES: u64 = 1024;
 /// The bits of a mode that let group or others read, write or execute.
 const GROUP_OTHER_BITS: u32 = 0o077;
@@ -16,7 +16,7 @@ const OTHER_WRITE_BIT: u32 = 0o002;
 /// In such a directory a file is renamed and removed by its owner and the directory's alone.
 const STICKY: u32 = 0o1000;
 
-/// Whether the last component of a path may be a symbolic link.
+/// Treatment of a symbolic link as the last component of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Links {
     /// It may: the user named the path.
@@ -25,7 +25,7 @@ pub enum Links {
     Refuse,
 }
 
-/// Whether owner and mode matter.
+/// Requirements on owner and mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Privacy {
     /// The file holds a secret.

@@ -1,4 +1,4 @@
-//! Messages, and each way in which one side ends the other.
+//! Tests of messages and of all ends of a connection.
 
 use std::net::Shutdown;
 
@@ -124,7 +124,7 @@ fn interrupt_ends_both_peers() {
             false => a.failure().expect("an interrupt"),
         };
         assert_eq!(error, Error::Interrupted);
-        // The other side knows while this one is still there.
+        // The peer is notified while this link still exists.
         let (received, b) = there.join().expect("a thread");
         assert!(
             matches!(&received, Error::PeerFailed { why, .. } if why.contains("interrupted (Ctrl-C")),
@@ -167,7 +167,7 @@ fn dropped_link_sends_reason_at_once() {
 fn busy_peer_stays_connected() {
     let (a, b) = pair();
     let there = std::thread::spawn(move || {
-        // Longer than a silent side is waited for.
+        // Longer than the timeout of a silent peer.
         std::thread::sleep(Duration::from_millis(6500));
         b.exchange(&word("measured"), soon())
     });
@@ -203,7 +203,7 @@ fn detects_close_and_reset() {
         "{why}"
     );
 
-    // Half closed: it is received why this side ends.
+    // Half closed: the peer still receives the reason.
     let (link, mut peer) = raw_peer();
     peer.stream.shutdown(Shutdown::Write).expect("half closed");
     assert!(
@@ -278,7 +278,7 @@ fn rejects_forged_frames() {
     let frames: [Made; 4] = [
         // Repeated.
         |peer, word| peer.session.writer.frame(word).expect("a frame").repeat(2),
-        // Left out: the second comes first.
+        // Lost: the second frame arrives without the first.
         |peer, word| {
             peer.session.writer.frame(b"\"alive\"").expect("a frame");
             peer.session.writer.frame(word).expect("a frame")
@@ -289,7 +289,7 @@ fn rejects_forged_frames() {
             frame[20] ^= 1;
             frame
         },
-        // Made by who has no key.
+        // Forged without the key.
         |_, word| [&(word.len() as u32).to_be_bytes(), word, &[0; 32]].concat(),
     ];
     for (case, made) in frames.into_iter().enumerate() {
@@ -308,7 +308,7 @@ fn rejects_forged_frames() {
             "{received}"
         );
     }
-    // Longer than frames are: nothing of it is waited for.
+    // Too long: rejected from its length.
     let (link, mut peer) = raw_peer();
     peer.stream
         .write_all(&(LONGEST as u32 + 1).to_be_bytes())

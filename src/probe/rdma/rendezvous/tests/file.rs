@@ -1,4 +1,4 @@
-//! Meetings by a file, and the files that earlier runs leave.
+//! Tests of rendezvous files and stale files.
 
 use std::fs;
 use std::net::IpAddr;
@@ -28,7 +28,7 @@ fn meet(
     (link, notes)
 }
 
-/// Both meet, rank 1 first by so long; its notes.
+/// Connects both ranks, rank 1 earlier by this time. Returns the notes of rank 1.
 fn both(path: &Path, job: Option<&'static str>, first_by: Duration) -> Vec<String> {
     std::thread::scope(|scope| {
         let second = scope.spawn(|| meet(path, 1, job, GENEROUS));
@@ -103,7 +103,7 @@ fn ignores_stale_file() {
     let (held, free) = listener();
     drop(held);
     let line = |port: u16, job: &str| format!("127.0.0.1 {port} {} {job}\n", "08".repeat(32));
-    // A gdr of another run listens at that port now, or something else does.
+    // The port now belongs to a gdr of another run, or to another program.
     let (other_gdr, other_address) = listener();
     let other = std::thread::spawn(move || {
         other_gdr
@@ -176,7 +176,7 @@ fn reports_unusable_paths() {
         "{}",
         error(&missing, 2)
     );
-    // A pipe is not waited for, and a folder is no file.
+    // A pipe does not block, and a directory is rejected.
     let pipe = folder.path().join("pipe");
     rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).expect("a pipe");
     assert!(
@@ -189,7 +189,7 @@ fn reports_unusable_paths() {
         "{}",
         error(folder.path(), 1)
     );
-    // What replaces a link does not write through it.
+    // The file replaces a symbolic link and does not write through it.
     let (target, link) = (folder.path().join("target"), folder.path().join("link"));
     fs::write(&target, "kept").expect("written");
     std::os::unix::fs::symlink(&target, &link).expect("a link");
@@ -248,7 +248,7 @@ fn launched_processes_connect_by_port_or_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("meet");
     let file = Some(path.as_path());
-    // With a secret that both were given, at the job's port, or at the place that the file says; without, by the file alone.
+    // With a shared secret at the job's port or through a file; without one through a file only.
     let given = secret();
     for (host, file, given) in [
         (Some("localhost"), None, Some(&given)),
@@ -264,7 +264,7 @@ fn launched_processes_connect_by_port_or_file() {
             first.bye().expect("well");
         });
     }
-    // Without one the job's port would be anybody's.
+    // The default file is named after the job.
     assert_eq!(
         place(0, Some("localhost")).rendezvous_file(),
         Path::new("gdr-rendezvous-slurm-7.0")

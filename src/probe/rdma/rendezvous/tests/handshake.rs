@@ -1,4 +1,4 @@
-//! The proof of the secret, and the frames that follow it: what a liar can say at each point.
+//! Tests of the handshake and of frames against forged input.
 
 use proptest::prelude::*;
 
@@ -16,7 +16,7 @@ fn client() -> (ClientHandshake, [u8; MESSAGE]) {
     ClientHandshake::new(&secret()).expect("random bytes")
 }
 
-/// Gives bytes to an end as far as it takes them before it answers; its answer, and how many it took.
+/// Feeds bytes to an end until it answers. Returns the answer and the number of consumed bytes.
 fn give(room: &mut dyn FnMut(&[u8]) -> (usize, Next), mut bytes: &[u8]) -> (Next, usize) {
     let whole = bytes.len();
     while !bytes.is_empty() {
@@ -76,7 +76,7 @@ fn rejection(next: Next) -> Rejection {
     }
 }
 
-/// Both ends of a session: the server's first; and all that was said, in order.
+/// The server's and the client's session, and the messages of the handshake.
 fn proved() -> (Session, Session, [[u8; MESSAGE]; 4]) {
     let mut server = server();
     let (mut client, hello) = client();
@@ -101,7 +101,7 @@ fn accepts_shared_secret() {
         .reader
         .feed(&client.writer.frame(b"two").expect("a frame"));
     assert_eq!(server.reader.take(), Ok(Some(b"two".to_vec())));
-    // The secret is no part of what was said.
+    // The messages do not contain the secret.
     let said: Vec<u8> = said.concat();
     assert!(
         !said
@@ -135,7 +135,7 @@ fn rejects_replayed_proof() {
 
 #[test]
 fn rejects_reflected_proof() {
-    // A client that receives its own words, with the letters that a server uses.
+    // Reflects a client's messages with the server's letters.
     let as_servers = |message: [u8; MESSAGE]| {
         let mut message = message;
         message[3] = match message[3] {
@@ -155,7 +155,7 @@ fn rejects_reflected_proof() {
         rejection(to_client(&mut victim, &as_servers(proof))),
         Rejection::Secret
     );
-    // A server that is asked to prove by what another connection of it says: it proves nothing before the client has.
+    // Reflects a server's challenge to another connection: it sends no proof before the client does.
     let mut victim = server();
     let mut challenge = sent(to_server(&mut victim, &client().1));
     challenge[3] = b'c';
@@ -231,7 +231,7 @@ fn rejects_repeated_and_reordered_frames() {
         order.iter().for_each(|at| reader.feed(&frames[*at]));
         assert_eq!(all(&mut reader), expected, "{order:?}");
     }
-    // Cut short, it is waited for; with any bit changed, it is not taken.
+    // A truncated frame waits for more bytes; a changed bit is an error.
     let (frames, mut reader) = frames(1);
     reader.feed(&frames[0][..frames[0].len() - 1]);
     assert_eq!(reader.take(), Ok(None));
@@ -268,7 +268,7 @@ fn frame_size_limit() {
     }
 }
 
-/// What a liar sends: bytes of any sort, or a message that looks right.
+/// Random bytes, or messages with a valid head.
 fn lies() -> impl Strategy<Value = Vec<Vec<u8>>> {
     let message = (
         prop::sample::select(b"cspqnx".to_vec()),
@@ -283,7 +283,7 @@ fn lies() -> impl Strategy<Value = Vec<Vec<u8>>> {
 }
 
 proptest! {
-    /// Whatever a client says that does not know the secret, after its own nonce or an honest one.
+    /// A client without the secret, after a random or a valid nonce.
     #[test]
     fn server_rejects_any_bytes(lies in lies(), honest in any::<bool>()) {
         let mut server = server();
@@ -313,7 +313,7 @@ proptest! {
         }
     }
 
-    /// What comes between honest frames is never taken for one, however it is cut.
+    /// Bytes between valid frames are never accepted.
     #[test]
     fn reader_rejects_altered_frames(
         honest in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..50), 0..4),

@@ -1,4 +1,4 @@
-//! How the two ends find each other, and where each may be.
+//! Tests of listening and connecting.
 
 use std::net::TcpListener;
 
@@ -72,7 +72,7 @@ fn no_secret_requires_loopback() {
             .accept::<TestMessage>(&conditions(GENEROUS), &mut |_| {})
             .expect("a peer")
     });
-    // Who has a secret is not one of two that have none.
+    // A client with a secret is rejected.
     assert!(matches!(
         join(address, &conditions(GENEROUS)),
         Err(Error::Rejected { .. })
@@ -214,7 +214,7 @@ fn interrupt_ends_connect_and_accept() {
         Some(Error::Interrupted)
     );
     assert_eq!(join(address, &asked).err(), Some(Error::Interrupted));
-    // One that takes the connection and says nothing.
+    // A server that accepts and sends nothing.
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     assert_eq!(
         join(silent.local_addr().expect("an address"), &asked).err(),

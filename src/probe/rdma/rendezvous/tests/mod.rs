@@ -1,4 +1,4 @@
-//! Two ends on this machine: what each says of the other, however that one ends.
+//! Tests of two ends on this machine.
 
 mod ends;
 mod file;
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ClientHandshake, Conditions, Error, Link, Listener, Next, Secret, Session, connect};
 
-/// What the tests have to say.
+/// Messages of the tests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum TestMessage {
@@ -33,9 +33,9 @@ fn word(text: &str) -> TestMessage {
 
 /// A timeout that a busy machine keeps.
 const GENEROUS: Duration = Duration::from_secs(60);
-/// Within so long the end of one side ends the other.
+/// Longest time until the end of one peer ends the other.
 const BOTH: Duration = Duration::from_secs(5);
-/// What a busy machine may take beyond it.
+/// Extra time for a busy machine.
 const BUSY: Duration = Duration::from_secs(3);
 
 fn conditions(within: Duration) -> Conditions<'static> {
@@ -45,7 +45,7 @@ fn conditions(within: Duration) -> Conditions<'static> {
     }
 }
 
-/// Conditions that somebody may interrupt.
+/// Conditions with a flag that interrupts.
 fn interruptible(within: Duration) -> (Conditions<'static>, &'static AtomicBool) {
     let flag: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
     let asked: &'static (dyn Fn() -> bool + Sync) =
@@ -57,7 +57,7 @@ fn interruptible(within: Duration) -> (Conditions<'static>, &'static AtomicBool)
     (conditions, flag)
 }
 
-/// What both ends know.
+/// The shared secret.
 fn secret() -> Secret {
     Secret::parse(&"07".repeat(32)).expect("a secret")
 }
@@ -96,7 +96,7 @@ fn soon() -> Instant {
     Instant::now() + GENEROUS
 }
 
-/// Waits for trouble, as a caller that measures finds it.
+/// Polls for a failure, as a measuring caller does.
 fn failure(link: &Text) -> Error {
     let begun = Instant::now();
     loop {
@@ -113,7 +113,7 @@ fn failure(link: &Text) -> Error {
     }
 }
 
-/// A peer made by hand: it knows the secret, and says what it likes.
+/// A peer with the secret that sends arbitrary frames.
 struct RawPeer {
     stream: TcpStream,
     session: Session,
@@ -150,10 +150,10 @@ impl RawPeer {
         let _ = self.stream.write_all(&frame);
     }
 
-    /// All that the other end says, to its end; a blank between two.
+    /// All payloads until the end of the connection, separated by spaces.
     fn rest(&mut self) -> String {
         let mut bytes = Vec::new();
-        // A reset is an end as well.
+        // Ignored: a reset is an end too.
         let _ = self.stream.read_to_end(&mut bytes);
         self.session.reader.feed(&bytes);
         let mut said = String::new();
@@ -165,7 +165,7 @@ impl RawPeer {
     }
 }
 
-/// A listening end, and a peer made by hand at the other.
+/// A listening end connected to a [`RawPeer`].
 fn raw_peer() -> (Text, RawPeer) {
     let (listener, address) = listener();
     std::thread::scope(|scope| {
@@ -179,10 +179,10 @@ fn raw_peer() -> (Text, RawPeer) {
     })
 }
 
-/// All that a connection says to its end.
+/// Reads until the end of the connection.
 fn rest(mut stream: &TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // A reset is an end as well.
+    // Ignored: a reset is an end too.
     let _ = stream.read_to_end(&mut bytes);
     bytes
 }

@@ -1,4 +1,4 @@
-//! A peer that is another process, which is killed, frozen and thawed.
+//! A peer in another process that is killed, stopped and continued.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -10,7 +10,7 @@ use super::*;
 const PORT: &str = "GDR_TEST_RENDEZVOUS_PORT";
 const NAME: &str = "probe::rdma::rendezvous::tests::processes::child_process";
 
-/// No test of itself: what the other process does. It waits as one that measures does, and prints what ends it.
+/// The body of the child process, not a test. It waits for a failure and prints it.
 #[test]
 fn child_process() {
     let Some(port) = std::env::var(PORT).ok().and_then(|port| port.parse().ok()) else {

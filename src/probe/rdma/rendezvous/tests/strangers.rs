@@ -1,4 +1,4 @@
-//! Whoever comes to a port without the secret, and whatever listens on one.
+//! Clients and servers without the secret.
 
 use std::net::{Shutdown, TcpListener};
 
@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use super::super::MESSAGE;
 use super::*;
 
-/// All that a client receives that does not prove the secret.
+/// The only reply to a client without the secret.
 const NO: &[u8] = b"gdrn\0\0\0\x02";
-/// Within so long the true peer is served, whoever else comes.
+/// Longest time until the true peer is accepted among others.
 const SERVED: Duration = Duration::from_secs(2);
 
 /// A listener that waits for its peer in a thread, and keeps its notes.
@@ -25,7 +25,7 @@ fn waiting(within: Duration) -> (SocketAddr, Waiting) {
     (address, there)
 }
 
-/// That the true peer is taken now, and soon; the listener's notes.
+/// Asserts that the true peer is accepted soon. Returns the listener's notes.
 fn is_served(address: SocketAddr, there: Waiting) -> Vec<String> {
     let begun = Instant::now();
     let link = join(address, &conditions(GENEROUS)).expect("a link");
@@ -37,7 +37,7 @@ fn is_served(address: SocketAddr, there: Waiting) -> Vec<String> {
     notes
 }
 
-/// What a client receives that sends this.
+/// The reply to a client that sends these bytes.
 fn answer(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).expect("a connection");
     stream.set_read_timeout(Some(GENEROUS)).expect("a timeout");
@@ -68,7 +68,7 @@ fn rejects_foreign_clients() {
             b"0000:0000:000127:ea3e38:00181019:00007f0a1c5d8000",
             "it is not gdr",
         ),
-        // What ended a listener before there was a handshake.
+        // The first message of an older protocol.
         (b"{\"gdr_rendezvous\":99}\n", "it is not gdr"),
         (b"\x1b[2J\x1b]0;owned\x07", "it is not gdr"),
         (
@@ -80,7 +80,7 @@ fn rejects_foreign_clients() {
         assert_eq!(answer(address, bytes), NO, "{bytes:?}");
     }
     let notes = is_served(address, there);
-    // The first at once; those that follow within seconds are reported together.
+    // The first is reported at once, the others later and together.
     assert_eq!(notes.len(), 1, "{notes:#?}");
     assert!(
         notes[0].starts_with("still listening; rejected 127.0.0.1:"),
@@ -169,7 +169,7 @@ fn rejects_silent_client_after_timeout() {
         waited > Duration::from_millis(1900) && waited < SERVED + BUSY,
         "{waited:?}"
     );
-    // However many bytes come one by one.
+    // Single bytes do not extend the timeout.
     let mut stream = TcpStream::connect(address).expect("a connection");
     let begun = Instant::now();
     for byte in b"gdrc\0\0\0\x02xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx" {
@@ -183,11 +183,11 @@ fn rejects_silent_client_after_timeout() {
     is_served(address, there);
 }
 
-/// What somebody does who has no secret.
+/// An action of a client without the secret.
 #[derive(Debug, Clone)]
 enum Act {
     Write(Vec<u8>),
-    /// The first message of the handshake as it should be, and what is sent in place of the proof.
+    /// A valid first message, and these bytes in place of the proof.
     Begin(Vec<u8>),
     HalfClose,
     Reset,
@@ -209,7 +209,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Any number of strangers who do anything: each receives no or nothing, or gets a nonce and then no; and the peer is served.
+    /// Random clients receive a rejection or nothing, maybe after a nonce, and the true peer is accepted.
     #[test]
     fn accepts_peer_among_random_clients(strangers in prop::collection::vec(acts(), 0..25)) {
         let (address, there) = waiting(GENEROUS);
@@ -243,7 +243,7 @@ proptest! {
     }
 }
 
-/// A server that says this to each client and closes; its address.
+/// Starts a server that sends these bytes to each client and closes. Returns its address.
 fn server(says: &'static [u8]) -> SocketAddr {
     let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = server.local_addr().expect("an address");
@@ -318,7 +318,7 @@ fn rejects_server_without_secret() {
         let mut message = [0; MESSAGE];
         for letter in *b"sq" {
             stream.read_exact(&mut message).expect("a message");
-            // What the client said itself.
+            // Reflects the client's message.
             message[3] = letter;
             stream.write_all(&message).expect("written");
         }
