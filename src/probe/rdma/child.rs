@@ -37,7 +37,7 @@ impl task::Task for Task {
     }
 }
 
-/// One end, and the other one is another process's.
+/// Runs one end; the other end is in another process.
 fn run_one_end(
     task: &Task,
     place: &Place,

@@ -89,7 +89,7 @@ fn check(stat: &Stat) -> io::Result<()> {
     Ok(())
 }
 
-/// Checks that nobody else can exchange this user's files in a directory. If everybody may write to it, it must be sticky and belong to
+/// Checks that no other user can replace this user's files in a directory. A world-writable directory must be sticky and belong to
 /// root or this user, because the owner of a directory can rename all files in it.
 pub fn check_directory(directory: impl AsFd) -> io::Result<()> {
     let stat = rustix::fs::fstat(directory)?;

@@ -25,8 +25,8 @@ fn messages_keep_their_order() {
     }
     let there = std::thread::spawn(move || (b.exchange(&word("to a\n"), soon()), b));
     assert_eq!(a.exchange(&word("to b"), soon()), Ok(word("to a\n")));
-    let (heard, b) = there.join().expect("a thread");
-    assert_eq!(heard, Ok(word("to b")));
+    let (received, b) = there.join().expect("a thread");
+    assert_eq!(received, Ok(word("to b")));
     assert_eq!(b.bye(), Ok(()));
     assert_eq!(a.failure(), None);
     assert_eq!(a.bye(), Ok(()));
@@ -40,7 +40,7 @@ fn receives_messages_sent_before_bye() {
     assert_eq!(a.bye(), Ok(()));
     assert!(
         begun.elapsed() < Duration::from_millis(900),
-        "the other side answers at once"
+        "the peer answers at once"
     );
     assert_eq!(b.receive(soon()), Ok(word("last")));
     let done = Error::PeerDone { peer: b.peer() };

@@ -66,7 +66,7 @@ fn file_is_private_and_removed_without_client() {
             meet(&path, 0, Some("job"), Duration::from_secs(1))
                 .0
                 .err()
-                .expect("nobody")
+                .expect("no link")
         });
         while !path.exists() && !first.is_finished() {
             std::thread::sleep(Duration::from_millis(5));
@@ -143,11 +143,8 @@ fn ignores_stale_file() {
             "{text}: {notes:?}"
         );
     }
-    let nobody = other.join().expect("a thread").expect("nobody");
-    assert!(
-        nobody.to_string().contains("its secret differs"),
-        "{nobody}"
-    );
+    let error = other.join().expect("a thread").expect("no link");
+    assert!(error.to_string().contains("its secret differs"), "{error}");
 }
 
 #[test]

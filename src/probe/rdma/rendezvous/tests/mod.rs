@@ -1,12 +1,12 @@
 //! Tests of two ends on this machine.
 
+mod connecting;
 mod ends;
 mod file;
+mod foreign;
 mod handshake;
-mod meeting;
 mod processes;
 mod secrets;
-mod strangers;
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};

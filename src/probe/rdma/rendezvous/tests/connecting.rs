@@ -33,7 +33,7 @@ fn quoted_text_is_printable() {
 #[test]
 fn closes_port_after_accept() {
     let (a, b) = pair();
-    let late = TcpStream::connect(a.local()).expect_err("nobody listens");
+    let late = TcpStream::connect(a.local()).expect_err("the port is closed");
     assert_eq!(late.kind(), std::io::ErrorKind::ConnectionRefused);
     a.send(&word("still here")).expect("sent");
     assert_eq!(b.receive(soon()), Ok(word("still here")));
@@ -94,7 +94,7 @@ fn accept_times_out_with_advice() {
     let port = listener.address().port();
     let error =
         listener.accept::<TestMessage>(&conditions(Duration::from_millis(300)), &mut |_| {});
-    let error = error.err().expect("nobody").to_string();
+    let error = error.err().expect("no link").to_string();
     assert!(
         error.starts_with(&format!("no client connected to 0.0.0.0:{port} within 3")),
         "{error}"
@@ -175,7 +175,7 @@ fn reports_unreachable_and_unknown_host() {
     drop(reserved);
     let error = join(address, &conditions(Duration::from_millis(500)))
         .err()
-        .expect("nobody")
+        .expect("no link")
         .to_string();
     assert!(
         error.contains(&format!("no gdr answered at {address} within")),

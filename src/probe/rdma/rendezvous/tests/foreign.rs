@@ -26,7 +26,7 @@ fn waiting(within: Duration) -> (SocketAddr, Waiting) {
 }
 
 /// Asserts that the true peer is accepted soon. Returns the listener's notes.
-fn is_served(address: SocketAddr, there: Waiting) -> Vec<String> {
+fn accepts_peer(address: SocketAddr, there: Waiting) -> Vec<String> {
     let begun = Instant::now();
     let link = join(address, &conditions(GENEROUS)).expect("a link");
     assert!(begun.elapsed() < SERVED, "{:?}", begun.elapsed());
@@ -49,7 +49,7 @@ fn answer(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
 fn rejects_foreign_clients() {
     let (address, there) = waiting(GENEROUS);
     let protocol = *b"gdrc\0\0\0\x63";
-    let strangers: [(&[u8], &str); 8] = [
+    let clients: [(&[u8], &str); 8] = [
         (
             b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
             "it is not gdr, but a web client",
@@ -76,28 +76,28 @@ fn rejects_foreign_clients() {
             "it uses rendezvous protocol 99, and this gdr uses 2",
         ),
     ];
-    for (bytes, _) in strangers {
+    for (bytes, _) in clients {
         assert_eq!(answer(address, bytes), NO, "{bytes:?}");
     }
-    let notes = is_served(address, there);
+    let notes = accepts_peer(address, there);
     // The first is reported at once, the others later and together.
     assert_eq!(notes.len(), 1, "{notes:#?}");
     assert!(
         notes[0].starts_with("still listening; rejected 127.0.0.1:"),
         "{notes:?}"
     );
-    assert!(notes[0].ends_with(strangers[0].1), "{notes:?}");
-    for (bytes, expected) in strangers {
+    assert!(notes[0].ends_with(clients[0].1), "{notes:?}");
+    for (bytes, expected) in clients {
         let (address, there) = waiting(Duration::from_millis(300));
         assert_eq!(answer(address, bytes), NO);
         let (error, notes) = there.join().expect("a thread");
-        let error = error.err().expect("nobody").to_string();
-        for said in [&error, &notes[0]] {
-            assert!(said.contains(expected), "{said}");
-            // Not a byte of theirs.
+        let error = error.err().expect("no link").to_string();
+        for text in [&error, &notes[0]] {
+            assert!(text.contains(expected), "{text}");
+            // The text does not repeat the client's bytes.
             assert!(
-                !said.contains("OpenSSH") && !said.contains("owned") && !said.contains("ea3e38"),
-                "{said}"
+                !text.contains("OpenSSH") && !text.contains("owned") && !text.contains("ea3e38"),
+                "{text}"
             );
         }
     }
@@ -114,7 +114,7 @@ fn reports_client_that_disconnects() {
         .expect("a thread")
         .0
         .err()
-        .expect("nobody")
+        .expect("no link")
         .to_string();
     assert!(error.contains("(rejected 127.0.0.1:"), "{error}");
     assert!(
@@ -139,7 +139,7 @@ fn rejects_wrong_secret() {
         assert_eq!(error, Error::Rejected { peer: address });
         assert!(error.to_string().contains("the secrets differ"), "{error}");
     }
-    let notes = is_served(address, there);
+    let notes = accepts_peer(address, there);
     assert!(notes[0].ends_with("its secret differs"), "{notes:?}");
 }
 
@@ -154,7 +154,7 @@ fn silent_clients_do_not_block() {
                 stream
             })
             .collect();
-        is_served(address, there);
+        accepts_peer(address, there);
         drop(silent);
     }
 }
@@ -180,7 +180,7 @@ fn rejects_silent_client_after_timeout() {
     }
     assert_eq!(rest(&stream), NO);
     assert!(begun.elapsed() < SERVED * 3, "{:?}", begun.elapsed());
-    is_served(address, there);
+    accepts_peer(address, there);
 }
 
 /// An action of a client without the secret.
@@ -211,9 +211,9 @@ proptest! {
 
     /// Random clients receive a rejection or nothing, maybe after a nonce, and the true peer is accepted.
     #[test]
-    fn accepts_peer_among_random_clients(strangers in prop::collection::vec(acts(), 0..25)) {
+    fn accepts_peer_among_random_clients(clients in prop::collection::vec(acts(), 0..25)) {
         let (address, there) = waiting(GENEROUS);
-        let streams: Vec<TcpStream> = strangers.iter().map(|acts| {
+        let streams: Vec<TcpStream> = clients.iter().map(|acts| {
             let mut stream = TcpStream::connect(address).expect("a connection");
             for act in acts {
                 // It may have received no, and be closed.
@@ -230,7 +230,7 @@ proptest! {
             }
             stream
         }).collect();
-        is_served(address, there);
+        accepts_peer(address, there);
         for stream in &streams {
             stream.set_read_timeout(Some(GENEROUS)).expect("a timeout");
             let received = rest(stream);
@@ -244,14 +244,14 @@ proptest! {
 }
 
 /// Starts a server that sends these bytes to each client and closes. Returns its address.
-fn server(says: &'static [u8]) -> SocketAddr {
+fn server(reply: &'static [u8]) -> SocketAddr {
     let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = server.local_addr().expect("an address");
     std::thread::spawn(move || {
         while let Ok((mut stream, _)) = server.accept() {
             let mut buffer = [0; 4096];
             let _ = stream.read(&mut buffer);
-            let _ = stream.write_all(says);
+            let _ = stream.write_all(reply);
         }
     });
     address
@@ -265,8 +265,8 @@ fn identifies_foreign_servers() {
         (b"\x15\x03\x01\x00\x02\x02\x46", r"\x15\x03\x01"),
         (b"{\"error\":\"what?\"}\n", "error"),
     ];
-    for (says, expected) in servers {
-        let address = server(says);
+    for (reply, expected) in servers {
+        let address = server(reply);
         let error = join(address, &conditions(GENEROUS)).err().expect("no gdr");
         assert!(matches!(error, Error::NotGdr { .. }), "{error}");
         assert!(error.to_string().contains(expected), "{error}");
