@@ -381,14 +381,9 @@ fn plan(world: &World, facts: &Facts, request: &Request<'_>) -> Plan {
             .iter()
             .filter(|fix| wanted(fix, findings, &request.ids))
             .collect();
-        let findings_of = |fix: &Fix| -> Vec<&Finding> {
-            findings
-                .iter()
-                .filter(|finding| requests(finding, fix.id))
-                .collect()
-        };
-        let requested: Vec<Vec<&Finding>> = fixes.iter().map(|fix| findings_of(fix)).collect();
-        let needs: Vec<(&Fix, FixRequest<'_>)> = fixes
+        let requested: Vec<Vec<&Finding>> =
+            fixes.iter().map(|fix| findings_of(fix, findings)).collect();
+        let fix_requests: Vec<(&Fix, FixRequest<'_>)> = fixes
             .iter()
             .zip(&requested)
             .map(|(fix, findings)| {
@@ -400,7 +395,7 @@ fn plan(world: &World, facts: &Facts, request: &Request<'_>) -> Plan {
                 (*fix, fix_request)
             })
             .collect();
-        fix::plan(ctx, &needs, world.files.as_ref())
+        fix::plan(ctx, &fix_requests, world.files.as_ref())
     })
 }
 
@@ -411,10 +406,7 @@ pub fn rehearse(world: &World, facts: &Facts) -> anyhow::Result<()> {
     examine(facts, &expectations, |ctx, findings| {
         let options = Options::default();
         for fix in fix::FIXES {
-            let requested: Vec<&Finding> = findings
-                .iter()
-                .filter(|finding| requests(finding, fix.id))
-                .collect();
+            let requested = findings_of(fix, findings);
             if requested.is_empty() {
                 continue;
             }
@@ -427,6 +419,14 @@ pub fn rehearse(world: &World, facts: &Facts) -> anyhow::Result<()> {
         }
     });
     Ok(())
+}
+
+/// The findings that a fix would repair.
+fn findings_of<'f>(fix: &Fix, findings: &'f [Finding]) -> Vec<&'f Finding> {
+    findings
+        .iter()
+        .filter(|finding| requests(finding, fix.id))
+        .collect()
 }
 
 fn wanted(fix: &Fix, findings: &[Finding], ids: &[String]) -> bool {

@@ -14,7 +14,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Bdf {
     /// Domain (segment).
     pub domain: u32,
-    /// Bus number.
     pub bus: u8,
     /// Device number, 0 to 31.
     pub device: u8,
@@ -28,7 +27,6 @@ pub struct Bdf {
     "'{text}' is not a PCI address: write [domain:]bus:device.function in hexadecimal, as in 0000:3b:00.0"
 )]
 pub struct BdfError {
-    /// The text.
     pub text: String,
 }
 

@@ -24,7 +24,6 @@ pub struct DiffReport {
 pub struct Side {
     /// The file, the directory, or `live`.
     pub source: String,
-    /// Host name.
     pub host: Option<String>,
     /// Time of recording, UTC.
     pub taken: Option<String>,

@@ -80,7 +80,6 @@ pub struct Facts {
     pub platform: Platform,
     /// Paths of command-line tools that a fix may use; none if not installed.
     pub tools: BTreeMap<String, Fact<Option<String>>>,
-    /// Online CPUs.
     pub online_cpus: Fact<IdList>,
     /// Sources that could not be read or parsed, for the report.
     pub notes: Vec<Note>,

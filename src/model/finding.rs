@@ -221,7 +221,6 @@ pub enum ReadyState {
 pub struct Obstacle {
     /// What is not ready, as in `GPU1–NIC2`; the machine if nothing is ready.
     pub place: String,
-    /// Id of the check.
     pub check: String,
     /// Message of the finding.
     pub message: String,

@@ -18,7 +18,6 @@ pub struct IdList {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{text}' is not a list of numbers and ranges such as 0-3,8")]
 pub struct IdListError {
-    /// The text.
     pub text: String,
 }
 

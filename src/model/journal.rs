@@ -40,7 +40,6 @@ pub enum JournalState {
     Applied,
     /// Stopped at a step, for this reason.
     Stopped(String),
-    /// Undone.
     Undone,
 }
 

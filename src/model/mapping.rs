@@ -71,13 +71,7 @@ pub enum MappingTrial {
         reason: String,
     },
     /// There was no memory to map: the GPU is full, or another process uses it exclusively.
-    NotTried {
-        /// The reason.
-        reason: String,
-    },
+    NotTried { reason: String },
     /// The memory could not be mapped.
-    Refused {
-        /// The reason.
-        reason: String,
-    },
+    Refused { reason: String },
 }

@@ -49,10 +49,7 @@ pub enum Command {
         options: String,
     },
     /// Prevents loading by alias.
-    Blacklist {
-        /// Name of the module.
-        module: String,
-    },
+    Blacklist { module: String },
     /// Runs a shell command instead of loading the module.
     Install {
         /// Name of the module, or a pattern.
@@ -64,21 +61,16 @@ pub enum Command {
     Alias {
         /// The alias, or a pattern.
         name: String,
-        /// Name of the module.
         module: String,
     },
     /// Modules to load before and after.
     Softdep {
-        /// Name of the module.
         module: String,
         /// `pre: a b post: c`.
         modules: String,
     },
     /// The kernel does not load the module: `module_blacklist=`.
-    Refuse {
-        /// Name of the module.
-        module: String,
-    },
+    Refuse { module: String },
 }
 
 /// A file that another file overrides.

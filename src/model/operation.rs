@@ -146,9 +146,7 @@ impl Operation {
 /// gdrcopy's device node `/dev/gdrdrv`, a character device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceNode {
-    /// Major number.
     pub major: u32,
-    /// Minor number.
     pub minor: u32,
     /// Permissions.
     pub mode: u32,

@@ -58,7 +58,6 @@ fn is_known_root(rooted: &bool) -> bool {
 pub struct RootBus {
     /// Domain (segment).
     pub domain: u32,
-    /// Bus number.
     pub bus: u8,
 }
 
@@ -71,7 +70,6 @@ impl std::fmt::Display for RootBus {
 /// Vendor, device and class of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ids {
-    /// Vendor id.
     pub vendor: u16,
     /// Device id; none if the source gives a name that is not in the id list.
     pub device: Option<u16>,

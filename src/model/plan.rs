@@ -58,7 +58,6 @@ pub struct Repair {
 /// A finding that a repair is for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cause {
-    /// Id of the check.
     pub check: String,
     /// Subject of the finding.
     pub subject: String,

@@ -196,7 +196,6 @@ pub struct Bucket {
     pub from: f64,
     /// Upper bound, excluded: 2^(1/4) times the lower bound.
     pub to: f64,
-    /// Number of samples.
     pub samples: u64,
 }
 

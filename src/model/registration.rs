@@ -49,10 +49,7 @@ pub enum DoorbellTrials {
     /// libmlx5.so.1 could not be opened.
     Tried(BTreeMap<String, DoorbellTrial>),
     /// The GPU could not be opened.
-    NotTried {
-        /// The reason.
-        reason: String,
-    },
+    NotTried { reason: String },
 }
 
 /// Result of registering the page of an RDMA device's doorbell register (UAR) with a GPU.
@@ -86,10 +83,7 @@ pub enum RegistrationTrial {
     /// There was memory. Results by name of RDMA device.
     Tried(BTreeMap<String, NicTrial>),
     /// There was no memory to register: the GPU is full, another process uses it exclusively, or it does not work.
-    NotTried {
-        /// The reason.
-        reason: String,
-    },
+    NotTried { reason: String },
 }
 
 /// Result of one GPU with one RDMA device.
@@ -119,7 +113,6 @@ pub enum MemoryPathTrial {
     Registered,
     /// CUDA provided nothing to register.
     Withheld {
-        /// The reason.
         reason: String,
     },
     Refused(VerbsError),

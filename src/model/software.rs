@@ -19,7 +19,6 @@ pub struct Software {
 pub struct Library {
     /// Name that programs load, as in `libnccl.so.2`.
     pub name: String,
-    /// Path.
     pub path: String,
     /// Version at the end of its file name, as in `2.18.3`; none if there is none.
     pub version: Option<String>,
@@ -47,7 +46,6 @@ pub enum Found {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Program {
-    /// Path.
     pub path: String,
     /// Strings in it that show how it was built.
     pub words: Fact<Vec<String>>,

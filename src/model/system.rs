@@ -28,7 +28,6 @@ pub struct Host {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NumaNode {
-    /// Its number.
     pub id: u32,
     /// Its CPUs; empty for a node with memory only.
     pub cpus: IdList,
@@ -122,9 +121,7 @@ pub struct IommuMember {
 /// Memory of the contiguous memory allocator, bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cma {
-    /// Total.
     pub total: u64,
-    /// Free.
     pub free: u64,
 }
 
@@ -158,9 +155,7 @@ pub struct NodeFile {
 pub struct NodeState {
     /// It is a character device.
     pub character: bool,
-    /// Major number.
     pub major: u32,
-    /// Minor number.
     pub minor: u32,
     /// Permission bits.
     pub mode: u32,
@@ -223,7 +218,6 @@ pub struct Platform {
     pub architecture: Fact<String>,
     /// DMI system manufacturer; none if the firmware has no such table.
     pub dmi_vendor: Fact<Option<String>>,
-    /// DMI product name.
     pub dmi_product: Fact<Option<String>>,
     /// `/sys/hypervisor/type`; none if it does not exist.
     pub hypervisor_type: Fact<Option<String>>,

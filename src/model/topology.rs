@@ -151,7 +151,6 @@ pub struct Path {
     pub from: String,
     /// Name of the last row.
     pub to: String,
-    /// Path class.
     pub class: Fact<PciClass>,
     /// Devices on the path, in order, including both ends.
     pub hops: Vec<Hop>,

@@ -428,7 +428,7 @@ fn ports_of_different_mtus_take_the_smaller_one_and_say_so() {
     assert_eq!(report.code, 0, "{:#}", report.value);
     let notes = report.value["notes"].to_string();
     assert!(
-        notes.contains("carry 4096 and 1024 bytes: 1024 are used"),
+        notes.contains("are 4096 and 1024 bytes: 1024 is used"),
         "{notes}"
     );
 }
@@ -472,8 +472,14 @@ fn gpu_memory_goes_by_the_first_road_that_works() {
     assert!(!both.named("rdma.staged.bandwidth").is_empty());
 
     for (code, words) in [
-        (95, "the NIC's provider registers no dma-buf"),
-        (93, "the kernel's driver registers no dma-buf"),
+        (
+            95,
+            "the NIC's provider does not support dma-buf registration",
+        ),
+        (
+            93,
+            "the kernel driver does not support dma-buf registration",
+        ),
     ] {
         let report = probe(no_dmabuf(code), &[]);
         assert_eq!(

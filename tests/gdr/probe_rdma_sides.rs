@@ -76,7 +76,7 @@ fn a_side_that_is_killed_ends_the_other_soon() {
             "Connection reset",
         ]
         .iter()
-        .any(|why| other.out.contains(&format!("is gone: {why}")));
+        .any(|why| other.out.contains(&format!("disconnected: {why}")));
         assert!(is_told, "{}", other.out);
     }
 }

@@ -76,7 +76,9 @@ fn holds(ctx: &Ctx<'_>, gpu: &PciDevice) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{Edit, GPU, bind, findings, gpu, machine, only, outcomes};
+    use crate::check::testing::{
+        Edit, GPU, assert_fix_says, bind, findings, gpu, machine, only, outcomes,
+    };
     use crate::model::{Facts, Module, Outcome, Why};
 
     fn load(facts: &mut Facts) {
@@ -94,12 +96,7 @@ mod tests {
         load(&mut facts);
         let found = findings("gpu.nouveau", &facts, &[]);
         assert_eq!(outcomes(&found), [("GPU0 (0000:03:00.0)", Outcome::Fail)]);
-        assert!(
-            found[0]
-                .fix
-                .as_ref()
-                .is_some_and(|fix| fix.text().contains("blacklist nouveau"))
-        );
+        assert_fix_says(&found[0], "blacklist nouveau");
     }
 
     #[test]

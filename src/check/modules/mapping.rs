@@ -85,7 +85,7 @@ fn judge(ctx: &Ctx<'_>, gpu: &GpuMapping) -> Judgement {
         .filter(|choice| choice.outcome != BackendOutcome::Chosen);
     others.fold(judgement, |judgement, choice| {
         let outcome = match choice.outcome {
-            BackendOutcome::Usable => "would do",
+            BackendOutcome::Usable => "usable",
             BackendOutcome::Refused | BackendOutcome::Chosen => "refused",
         };
         judgement.evidence(

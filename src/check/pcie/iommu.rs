@@ -213,7 +213,7 @@ fn iommu_words(line: &str) -> String {
         .filter(|word| word.contains("iommu"))
         .collect();
     match words.is_empty() {
-        true => "no word of an IOMMU".to_owned(),
+        true => "no parameter for an IOMMU".to_owned(),
         false => words.join(" "),
     }
 }

@@ -18,7 +18,7 @@ pub fn core(ctx: &Ctx<'_>) -> Vec<Judgement> {
         Fact::Known(_) => {
             return vec![Judgement::skip(
                 "machine",
-                "There is no library of verbs to ask: rdma.provider says more.",
+                "libibverbs is not available: see rdma.provider.",
             )];
         }
         Fact::Unknown(why) => return vec![Judgement::unknown("machine", *why, "libibverbs.so.1")],

@@ -81,7 +81,7 @@ fn no_device(ctx: &Ctx<'_>) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{Edit, NIC, assert_says, machine, only, rdma};
+    use crate::check::testing::{Edit, NIC, assert_fix_says, assert_says, machine, only, rdma};
     use crate::model::Outcome;
 
     #[test]
@@ -94,7 +94,7 @@ mod tests {
         let found = only("rdma.modules", &facts);
         let words = "for mlx5_0, while other devices have";
         assert_says(&found, words);
-        assert!(found.fix.is_some_and(|fix| fix.text().contains("dmesg")));
+        assert_fix_says(&found, "dmesg");
     }
 
     #[test]

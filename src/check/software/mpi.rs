@@ -69,7 +69,7 @@ fn mpich(ctx: &Ctx<'_>, library: &Library) -> Judgement {
     if has("MVAPICH2") {
         let subject = named("MVAPICH2", library);
         if !has("MV2_USE_CUDA") {
-            return without(subject, library, "no word of MV2_USE_CUDA");
+            return without(subject, library, "no string MV2_USE_CUDA");
         }
         let variables = ctx.facts.environment.known();
         let value = variables.and_then(|variables| variables.get("MV2_USE_CUDA"));
@@ -96,7 +96,7 @@ fn mpich(ctx: &Ctx<'_>, library: &Library) -> Judgement {
     match has("yaksuri_cuda") {
         true => Judgement::pass(subject.clone(), format!("{subject} was built for CUDA."))
             .evidence(&library.path, "yaksuri_cuda"),
-        false => without(subject, library, "no word of CUDA"),
+        false => without(subject, library, "no string yaksuri_cuda"),
     }
 }
 
@@ -139,11 +139,11 @@ fn gdr_copy(ctx: &Ctx<'_>, library: &Library) -> Option<Judgement> {
     )
 }
 
-fn without(subject: String, library: &Library, seen: &str) -> Judgement {
+fn without(subject: String, library: &Library, evidence: &str) -> Judgement {
     let message =
         format!("{subject} was built without CUDA: it treats a GPU pointer as a host pointer.");
     Judgement::broken(subject, message)
-        .evidence(&library.path, seen)
+        .evidence(&library.path, evidence)
         .advice("Use one configured --with-cuda: from the HPC SDK, HPC-X, or your own build.")
 }
 

@@ -27,7 +27,7 @@ pub fn perftest(ctx: &Ctx<'_>) -> Vec<Judgement> {
         let message = "ib_write_bw was built without CUDA: it measures only host memory.";
         return vec![
             Judgement::broken("ib_write_bw", message)
-                .evidence(&program.path, "no word of use_cuda")
+                .evidence(&program.path, "no string use_cuda")
                 .advice(
                     "Build perftest where the CUDA toolkit is installed; versions before 25.07 need ./configure \
                      CUDA_H_PATH=/usr/local/cuda/include/cuda.h."

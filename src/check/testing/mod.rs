@@ -66,6 +66,12 @@ pub fn outcomes(found: &[Finding]) -> Vec<(&str, Outcome)> {
         .collect()
 }
 
+#[track_caller]
+pub fn assert_fix_says(found: &Finding, words: &str) {
+    let (_, text) = fix(found);
+    assert!(text.contains(words), "{text}");
+}
+
 /// Id of the finding's fix (`advice` without one), and its command and advice.
 pub fn fix(found: &Finding) -> (&str, String) {
     let fix = found.fix.as_ref().expect("a fix");

@@ -106,7 +106,6 @@ impl fmt::Display for CorrectableErrors {
 /// One BAR of the Resizable BAR capability (extended id 0x15, PCIe 7.8.6).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResizableBar {
-    /// Number of the BAR.
     pub bar: u8,
     /// Supported sizes, bytes, ascending.
     pub supported: Vec<u64>,

@@ -16,7 +16,6 @@ pub struct Header {
     pub device: u16,
     /// Class code.
     pub class: Class,
-    /// Revision id.
     pub revision: u8,
     /// Fields that depend on the header type.
     pub kind: HeaderKind,

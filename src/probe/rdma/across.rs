@@ -1,4 +1,4 @@
-//! Two machines: each has a parent with a child, and the parents carry what the children say. One side leads: the one that
+//! Two machines: each has a parent with a child, and the parents relay the messages of the children. The client is the one that
 //! connects, or the first of two that a launcher started.
 
 use std::io::{BufRead as _, BufReader};
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::control::Message;
 use super::options::{Options, RemoteEnd};
-use super::pairs::{joint, one};
+use super::pairs::{new_task, pair_subject};
 use super::rendezvous::{
     Conditions, DEFAULT_PORT, Error, Link, Listener, SECRET_VARIABLE, Secret, connect,
     from_environment, host_name, meet, shortened,
@@ -25,58 +25,61 @@ use crate::probe::scope::ProbeError;
 use crate::probe::verdict::Subject;
 use crate::probe::watch::Wire;
 
-/// How long the side that connects tries, and processes that a launcher started wait for each other.
-const RENDEZVOUS_FILE: Duration = Duration::from_secs(120);
+/// How long a client tries to connect, and processes of a launcher wait for each other.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long the server waits for its client.
-const LISTENING: Duration = Duration::from_secs(3600);
-/// The other side is alive all that time: a link tells where it is not.
+const LISTEN_TIMEOUT: Duration = Duration::from_secs(3600);
+/// Longest time between two messages. A link detects a dead peer earlier.
 const BETWEEN: Duration = Duration::from_secs(24 * 3600);
-/// Connections that a client may ask for: 32 GPUs with 32 ports each.
-const MOST_CONNECTIONS: u32 = 1024;
-/// Characters that are kept of a name, and of a reason, that the other machine sends.
-const NAME: usize = 200;
-const REASON: usize = 2000;
-/// How long a child may take to end by itself when the other side has.
+/// Most connections of a client: 32 GPUs with 32 ports each.
+const MAX_CONNECTIONS: u32 = 1024;
+/// Most characters of a name and of a reason from the other machine.
+const MAX_NAME: usize = 200;
+const MAX_REASON: usize = 2000;
+/// How long a child may take to end after its peer ended.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// What the parents say to each other.
+/// Messages between the parents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Word {
-    /// What each has, first.
-    Has {
+enum ParentMessage {
+    /// The sender's ends: both send it first.
+    #[serde(rename = "has")]
+    Inventory {
         host: String,
         /// Its ends, in order.
-        ends: Vec<There>,
+        ends: Vec<RemotePlace>,
     },
-    /// The side that leads: the next connection.
+    /// From the client: the next connection.
     Begin {
         /// Counted from 0.
         number: u32,
-        /// What results call it.
+        /// Its name in results.
         subject: String,
-        /// Which of the other side's ends.
+        /// Index of the server's end.
         end: usize,
         room: usize,
     },
-    /// What its child says to the other's.
-    Say(u32, Line<Message>),
-    /// Its child has ended; badly, where there is a reason.
-    Over(u32, Option<String>),
-    /// The side that leads: that was all.
+    /// A message of the sender's child to the other child.
+    #[serde(rename = "say")]
+    Child(u32, Line<Message>),
+    /// The sender's child ended; with a reason if it failed.
+    #[serde(rename = "over")]
+    ChildEnded(u32, Option<String>),
+    /// From the client: no more connections.
     End,
 }
 
 /// An end of the other machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct There {
+struct RemotePlace {
     subject: String,
-    /// What its port and its way to the GPU carry, bytes a second.
+    /// The lower bandwidth of its port and its path to the GPU, bytes per second.
     limit: Option<u64>,
 }
 
-impl There {
-    fn of(place: &Place) -> Self {
+impl RemotePlace {
+    fn new(place: &Place) -> Self {
         Self {
             subject: place.subject.clone(),
             limit: place.rate.into_iter().chain(place.path).min(),
@@ -84,9 +87,9 @@ impl There {
     }
 }
 
-type Way<'a> = Link<'a, Word>;
+type PeerLink<'a> = Link<'a, ParentMessage>;
 
-/// Meets the other machine and does what there is to do with it.
+/// Connects to the other machine and measures the connections.
 pub fn run(
     options: &Options,
     children: &mut Children<'_>,
@@ -94,20 +97,20 @@ pub fn run(
 ) -> Result<(), ProbeError> {
     let interrupts = children.interrupts;
     let interrupted = || interrupts.pending();
-    let (link, is_client) = match met(options, children, &interrupted) {
-        Ok(met) => met,
+    let (link, is_client) = match meet_peer(options, children, &interrupted) {
+        Ok(link) => link,
         Err(error) => {
-            told(children, &error);
+            report_error(children, &error);
             return Ok(());
         }
     };
-    match with(options, children, places, &link, is_client) {
+    match run_role(options, children, places, &link, is_client) {
         Ok(true) => {
-            // How the other one ends after all is done changes nothing.
+            // Ignored: the measurements are complete.
             let _ = link.bye();
             Ok(())
         }
-        // The link says why, where it is dropped.
+        // The drop of the link sends the reason.
         Ok(false) => Ok(()),
         Err(error) => {
             link.fail(&gpu::sentence(&error));
@@ -116,22 +119,22 @@ pub fn run(
     }
 }
 
-/// Why there is no going on.
-fn told(children: &mut Children<'_>, error: &Error) {
+/// Reports why the probe ends.
+fn report_error(children: &mut Children<'_>, error: &Error) {
     match error {
         Error::Interrupted => {
             children.report.complete = false;
             children.note("Interrupted: this is what was done until then.".to_owned());
         }
-        error => refuse(children, error.to_string()),
+        error => report_impossible(children, error.to_string()),
     }
 }
 
-fn met<'a>(
+fn meet_peer<'a>(
     options: &Options,
     children: &mut Children<'_>,
     interrupted: &'a (dyn Fn() -> bool + Sync),
-) -> Result<(Way<'a>, bool), Error> {
+) -> Result<(PeerLink<'a>, bool), Error> {
     let conditions = |time: Duration| Conditions {
         until: Instant::now() + time,
         interrupted,
@@ -140,7 +143,7 @@ fn met<'a>(
     let mut note = |note: String| progress.message(&note);
     match &options.remote {
         RemoteEnd::At { host, port, secret } => {
-            connect(host, *port, secret, &conditions(RENDEZVOUS_FILE), &mut note)
+            connect(host, *port, secret, &conditions(CONNECT_TIMEOUT), &mut note)
                 .map(|link| (link, true))
         }
         RemoteEnd::Comes(address, given) => {
@@ -151,11 +154,11 @@ fn met<'a>(
                     why: error.to_string(),
                 })?,
             };
-            let listener = bound(*address, &secret)?;
+            let listener = bind(*address, &secret)?;
             for line in describe_server(listener.address(), &secret, given.is_some()) {
                 note(line);
             }
-            let link = listener.accept(&conditions(LISTENING), &mut note)?;
+            let link = listener.accept(&conditions(LISTEN_TIMEOUT), &mut note)?;
             Ok((link, false))
         }
         RemoteEnd::Launched(file, given) => {
@@ -167,7 +170,7 @@ fn met<'a>(
                 });
             };
             let everywhere = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
-            let meeting = conditions(RENDEZVOUS_FILE);
+            let meeting = conditions(CONNECT_TIMEOUT);
             let link = meet(
                 &place,
                 file.as_deref(),
@@ -187,7 +190,7 @@ fn met<'a>(
 
 /// Two lines for the user: where this server listens, and the command for the other machine.
 fn describe_server(address: SocketAddr, secret: &Secret, is_given: bool) -> [String; 2] {
-    let minutes = LISTENING.as_secs() / 60;
+    let minutes = LISTEN_TIMEOUT.as_secs() / 60;
     let host = match address.ip().is_unspecified() {
         // Without a host name the user must fill in the address.
         true => host_name().unwrap_or_else(|_| "HOST".to_owned()),
@@ -221,8 +224,8 @@ fn describe_server(address: SocketAddr, secret: &Secret, is_given: bool) -> [Str
     }
 }
 
-/// Listens there; at all addresses of IPv4 where the machine has no other.
-fn bound(address: SocketAddr, secret: &Secret) -> Result<Listener, Error> {
+/// Listens at an address; falls back from `[::]` to `0.0.0.0` without IPv6.
+fn bind(address: SocketAddr, secret: &Secret) -> Result<Listener, Error> {
     match Listener::bind(address, secret) {
         Err(_) if address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Listener::bind(
             SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), address.port()),
@@ -232,27 +235,29 @@ fn bound(address: SocketAddr, secret: &Secret) -> Result<Listener, Error> {
     }
 }
 
-/// False where it did not come to its end.
-fn with(
+/// Runs the client or the server; false if it ended early.
+fn run_role(
     options: &Options,
     children: &mut Children<'_>,
     places: &[Place],
-    link: &Way<'_>,
+    link: &PeerLink<'_>,
     is_client: bool,
 ) -> Result<bool, ProbeError> {
-    let ours = Word::Has {
+    let ours = ParentMessage::Inventory {
         host: children
             .report
             .host
             .name
             .clone()
             .unwrap_or_else(|| "that machine".to_owned()),
-        ends: places.iter().map(There::of).collect(),
+        ends: places.iter().map(RemotePlace::new).collect(),
     };
     let theirs = match link.exchange(&ours, Instant::now() + options.scope.terms.timeout) {
-        Ok(Word::Has { host, ends }) if !ends.is_empty() => (shortened(&host, NAME), ends),
-        Ok(_) => return out_of_step(children),
-        Err(error) => return lost(children, &error),
+        Ok(ParentMessage::Inventory { host, ends }) if !ends.is_empty() => {
+            (shortened(&host, MAX_NAME), ends)
+        }
+        Ok(_) => return report_unexpected(children),
+        Err(error) => return report_lost(children, &error),
     };
     match is_client {
         true => client(options, children, places, link, &theirs),
@@ -260,16 +265,16 @@ fn with(
     }
 }
 
-fn out_of_step(children: &mut Children<'_>) -> Result<bool, ProbeError> {
-    refuse(
+fn report_unexpected(children: &mut Children<'_>) -> Result<bool, ProbeError> {
+    report_impossible(
         children,
         "the peer sent an unexpected message: is it the same version of gdr?".to_owned(),
     );
     Ok(false)
 }
 
-fn lost(children: &mut Children<'_>, error: &Error) -> Result<bool, ProbeError> {
-    told(children, error);
+fn report_lost(children: &mut Children<'_>, error: &Error) -> Result<bool, ProbeError> {
+    report_error(children, error);
     Ok(false)
 }
 
@@ -277,35 +282,39 @@ fn client(
     options: &Options,
     children: &mut Children<'_>,
     places: &[Place],
-    link: &Way<'_>,
-    (host, ends): &(String, Vec<There>),
+    link: &PeerLink<'_>,
+    (host, ends): &(String, Vec<RemotePlace>),
 ) -> Result<bool, ProbeError> {
     for (number, place) in (0..).zip(places) {
-        // The first with the first, and so on; where the other side has fewer, round again.
+        // Pairs the ends in order; starts again if the server has fewer.
         let end = number as usize % ends.len();
         let remote = &ends[end];
-        let limit = There::of(place).limit.into_iter().chain(remote.limit).min();
-        let subject = joint(
+        let limit = RemotePlace::new(place)
+            .limit
+            .into_iter()
+            .chain(remote.limit)
+            .min();
+        let subject = pair_subject(
             &place.subject,
-            &format!("{host} {}", shortened(&remote.subject, NAME)),
+            &format!("{host} {}", shortened(&remote.subject, MAX_NAME)),
         );
-        let task = one(options, subject.clone(), Part::Lead(place.clone()), limit);
-        let begin = Word::Begin {
+        let task = new_task(options, subject.clone(), Part::Client(place.clone()), limit);
+        let begin = ParentMessage::Begin {
             number,
             subject,
             end,
             room: task.room,
         };
         if let Err(error) = link.send(&begin) {
-            return lost(children, &error);
+            return report_lost(children, &error);
         }
-        if !carried(children, link, number, task)? {
+        if !relay(children, link, number, task)? {
             return Ok(false);
         }
     }
-    match link.send(&Word::End) {
+    match link.send(&ParentMessage::End) {
         Ok(()) => Ok(true),
-        Err(error) => lost(children, &error),
+        Err(error) => report_lost(children, &error),
     }
 }
 
@@ -313,53 +322,54 @@ fn server(
     options: &Options,
     children: &mut Children<'_>,
     places: &[Place],
-    link: &Way<'_>,
+    link: &PeerLink<'_>,
     host: &str,
 ) -> Result<bool, ProbeError> {
     let mut served = 0;
     loop {
         match link.receive(Instant::now() + BETWEEN) {
-            Ok(Word::Begin {
+            Ok(ParentMessage::Begin {
                 number,
                 subject,
                 end,
                 room,
             }) => {
-                let is_possible =
-                    number == served && served < MOST_CONNECTIONS && room <= super::plan::MOST;
+                let is_possible = number == served
+                    && served < MAX_CONNECTIONS
+                    && room <= super::plan::MAX_MESSAGE;
                 let Some(place) = places.get(end).filter(|_| is_possible) else {
-                    return out_of_step(children);
+                    return report_unexpected(children);
                 };
-                let subject = shortened(&subject, 2 * NAME);
-                let part = Part::Follow(place.clone());
+                let subject = shortened(&subject, 2 * MAX_NAME);
+                let part = Part::Server(place.clone());
                 let task = Task {
                     room,
-                    ..one(options, subject, part, None)
+                    ..new_task(options, subject, part, None)
                 };
-                if !carried(children, link, number, task)? {
+                if !relay(children, link, number, task)? {
                     return Ok(false);
                 }
                 served += 1;
             }
-            // Of a connection that has ended.
-            Ok(Word::Say(..) | Word::Over(..)) => {}
-            Ok(Word::End) => {
+            // Late messages of a connection that ended.
+            Ok(ParentMessage::Child(..) | ParentMessage::ChildEnded(..)) => {}
+            Ok(ParentMessage::End) => {
                 let note = format!(
                     "{host} was the client and has the results; connections served here: {served}."
                 );
                 children.report.notes.push(note);
                 return Ok(true);
             }
-            Ok(Word::Has { .. }) => return out_of_step(children),
-            Err(error) => return lost(children, &error),
+            Ok(ParentMessage::Inventory { .. }) => return report_unexpected(children),
+            Err(error) => return report_lost(children, &error),
         }
     }
 }
 
-/// Runs a child, and carries its messages to the other machine's and back; false where there is no going on.
-fn carried(
+/// Runs a child, and relays messages between it and the other machine's child; false if the probe cannot continue.
+fn relay(
     children: &mut Children<'_>,
-    link: &Way<'_>,
+    link: &PeerLink<'_>,
     number: u32,
     task: Task,
 ) -> Result<bool, ProbeError> {
@@ -375,7 +385,7 @@ fn carried(
         let receiving = scope.spawn(|| {
             let received = to_child(link, number, &ours);
             if received.is_err() {
-                // The child learns of it and reports what it has; one that does not is ended.
+                // The child reports what it has within the grace time, or is stopped.
                 std::thread::sleep(GRACE);
                 let _ = stops.shutdown(Shutdown::Both);
             }
@@ -383,7 +393,7 @@ fn carried(
         });
         let sending = scope.spawn(|| from_child(link, number, &ours, &sent));
         let ran = children.run_with(&task.subject, &task, &[], Some(wire));
-        // What the child has sent is read to its end, even where the child hangs in the kernel.
+        // Reads the child's messages to the end, even if the child hangs in the kernel.
         let _ = ours.shutdown(Shutdown::Read);
         let _ = sending.join();
         let why = match &ran {
@@ -391,45 +401,45 @@ fn carried(
             Err(error) => Some(gpu::sentence(error)),
         };
         // Ignored: the thread that receives reports a broken link.
-        let _ = link.send(&Word::Over(number, why));
+        let _ = link.send(&ParentMessage::ChildEnded(number, why));
         (ran, receiving.join())
     });
     let ran = ran?;
     match received {
         Ok(Ok(())) => Ok(ran.go_on),
-        Ok(Err(error)) => lost(children, &error),
+        Ok(Err(error)) => report_lost(children, &error),
         Err(panic) => std::panic::resume_unwind(panic),
     }
 }
 
-/// Sends what this side's child says.
-fn from_child(link: &Way<'_>, number: u32, child: &UnixStream, sent: &Mutex<Instant>) {
+/// Sends the messages of the local child.
+fn from_child(link: &PeerLink<'_>, number: u32, child: &UnixStream, sent: &Mutex<Instant>) {
     for line in BufReader::new(child).lines().map_while(Result::ok) {
         *sent.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         let Ok(message) = serde_json::from_str(&line) else {
             return;
         };
         // Ignored: the thread that receives reports a broken link.
-        let _ = link.send(&Word::Say(number, message));
+        let _ = link.send(&ParentMessage::Child(number, message));
     }
 }
 
-/// Hands on what the other side's child says, until that has ended.
-fn to_child(link: &Way<'_>, number: u32, child: &UnixStream) -> Result<(), Error> {
+/// Forwards the messages of the remote child until it ends.
+fn to_child(link: &PeerLink<'_>, number: u32, child: &UnixStream) -> Result<(), Error> {
     // Ignored: a child that has ended needs no more messages.
-    let hand = |line: Line<Message>| drop(write_line(child, &sanitize(line)));
+    let forward = |line: Line<Message>| drop(write_line(child, &sanitize(line)));
     let ended = loop {
         match link.receive(Instant::now() + BETWEEN) {
-            Ok(Word::Say(of, line)) if of == number => hand(line),
-            Ok(Word::Over(of, why)) if of == number => {
+            Ok(ParentMessage::Child(from, line)) if from == number => forward(line),
+            Ok(ParentMessage::ChildEnded(from, why)) if from == number => {
                 if let Some(failed) = why {
-                    hand(Line::Failed { failed });
+                    forward(Line::Failed { failed });
                 }
                 break Ok(());
             }
             Ok(_) => {}
             Err(error) => {
-                hand(Line::Failed {
+                forward(Line::Failed {
                     failed: error.to_string(),
                 });
                 break Err(error);
@@ -441,20 +451,20 @@ fn to_child(link: &Way<'_>, number: u32, child: &UnixStream) -> Result<(), Error
     ended
 }
 
-/// Something without which nothing is done.
-pub fn refuse(children: &mut Children<'_>, why: String) {
+/// Reports why the probe is impossible.
+pub fn report_impossible(children: &mut Children<'_>, why: String) {
     let result = Subject::machine("verbs").impossible("rdma", None, true, why);
     children.report.results.push(result);
 }
 
-/// Removes from the other machine's texts what must not be printed.
+/// Makes texts of the other machine printable.
 fn sanitize(line: Line<Message>) -> Line<Message> {
     match line {
         Line::Failed { failed } => Line::Failed {
-            failed: shortened(&failed, REASON),
+            failed: shortened(&failed, MAX_REASON),
         },
         Line::Message(Message::Found(Some(what))) => {
-            Line::Message(Message::Found(Some(shortened(&what, REASON))))
+            Line::Message(Message::Found(Some(shortened(&what, MAX_REASON))))
         }
         line => line,
     }

@@ -1,4 +1,4 @@
-//! What both ends do alike: they say what they are, and why they cannot go on.
+//! What both ends do alike: they exchange their properties and report failures.
 
 use std::time::Duration;
 
@@ -8,21 +8,21 @@ use super::memory::half;
 use super::memory_paths;
 use crate::probe::failure::StepError;
 
-/// Why an end cannot go on, which the other one hears: it need not wait for what does not come.
-pub fn told(end: Option<&End>, control: &mut Control, failure: StepError) -> StepError {
+/// Sends a failure to the remote end, so that it need not wait, and returns it.
+pub fn report_failure(end: Option<&End>, control: &mut Control, failure: StepError) -> StepError {
     let failure = match end {
         Some(end) => end.cause(failure),
         None => failure,
     };
     if !failure.is_from_peer() {
-        // The other end may be gone as well.
+        // Ignored: the remote end may be gone.
         let _ = control.fail(memory_paths::advised(&failure));
     }
     failure
 }
 
-/// Both ends say what they are.
-pub fn offers(end: &End, control: &mut Control, room: usize) -> Result<Offer, StepError> {
+/// Exchanges the properties of both ends.
+pub fn exchange_offers(end: &End, control: &mut Control, room: usize) -> Result<Offer, StepError> {
     let ours = end.offer(room);
     control.send(Message::Offer(ours))?;
     let Message::Offer(theirs) = control.receive(Duration::ZERO)? else {
@@ -38,21 +38,21 @@ pub fn offers(end: &End, control: &mut Control, room: usize) -> Result<Offer, St
     }
 }
 
-/// That one end's GPU is none, to whoever reads either end's report.
-pub fn one_simulated(is_remote: bool) -> String {
+/// Note that only one end's GPU is simulated.
+pub fn simulated_note(is_remote: bool) -> String {
     let which = if is_remote { "remote" } else { "local" };
     format!(
         "the {which} GPU is SIMULATED, and the other is not: the results say nothing about a GPU there"
     )
 }
 
-/// Whether the first word of an end's memory is this one.
-pub fn word(end: &End, expected: u64) -> Result<Option<String>, StepError> {
+/// Compares the first 64-bit word of an end's memory.
+pub fn check_word(end: &End, expected: u64) -> Result<Option<String>, StepError> {
     let found = end.store.word()?;
     Ok((found != expected).then(|| format!("{expected:#x} was expected and {found:#x} found")))
 }
 
-/// How long so many bytes may take where nothing hangs: a megabyte a second, which emulated machines reach, and a second.
+/// Timeout of a transfer: one second, and one for each megabyte, which emulated machines reach.
 pub fn allowance(bytes: usize) -> Duration {
     Duration::from_secs(1) + Duration::from_micros(bytes as u64)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::agree::told;
+use super::agree::report_failure;
 use super::control::Control;
 use super::device::Device;
 use super::end::End;
@@ -25,9 +25,9 @@ impl task::Task for Task {
     fn run(&self, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
         connected::count_cpus();
         match &self.part {
-            Part::Both(local, remote) => both(self, local, remote, reporter),
-            Part::Lead(place) => alone(self, place, false, reporter),
-            Part::Follow(place) => alone(self, place, true, reporter),
+            Part::Both(local, remote) => run_both_ends(self, local, remote, reporter),
+            Part::Client(place) => run_one_end(self, place, false, reporter),
+            Part::Server(place) => run_one_end(self, place, true, reporter),
         }
     }
 
@@ -37,8 +37,8 @@ impl task::Task for Task {
     }
 }
 
-/// One end, and the other one is another process's.
-fn alone(
+/// Runs one end; the other end is in another process.
+fn run_one_end(
     task: &Task,
     place: &Place,
     is_server: bool,
@@ -49,7 +49,7 @@ fn alone(
         Device::open(&place.port).and_then(|device| open(task, place, device, is_server, reporter));
     let mut end = match opened {
         Ok(end) => end,
-        Err(failure) => return Err(told(None, &mut control, failure)),
+        Err(failure) => return Err(report_failure(None, &mut control, failure)),
     };
     match is_server {
         true => server::server(&mut end, task.room, &mut control, Some(reporter)),
@@ -70,13 +70,13 @@ fn open(
     Ok(end)
 }
 
-fn both(
+fn run_both_ends(
     task: &Task,
     local: &Place,
     remote: &Place,
     reporter: &mut Reporter<'_>,
 ) -> Result<(), StepError> {
-    let (mut near_control, mut far_control) = Control::pair(task.terms.timeout);
+    let (mut client_control, mut server_control) = Control::pair(task.terms.timeout);
     let device = Device::open(&local.port)?;
     let mut local = open(task, local, device.clone(), false, reporter)?;
     let device = match device {
@@ -86,23 +86,23 @@ fn both(
     };
     let mut remote = open(task, remote, device, true, reporter)?;
     std::thread::scope(|scope| {
-        let follower = scope.spawn(move || {
+        let server_thread = scope.spawn(move || {
             keep_to_half(false);
-            server::server(&mut remote, task.room, &mut far_control, None)
+            server::server(&mut remote, task.room, &mut server_control, None)
         });
         keep_to_half(true);
-        let led = client::client(&mut local, &mut near_control, task, reporter);
-        // The follower hears that nobody leads it any more.
-        drop(near_control);
-        let followed = match follower.join() {
-            Ok(followed) => followed,
+        let client_result = client::client(&mut local, &mut client_control, task, reporter);
+        // Ends the server's wait if the client failed.
+        drop(client_control);
+        let server_result = match server_thread.join() {
+            Ok(server_result) => server_result,
             Err(panic) => std::panic::resume_unwind(panic),
         };
-        // Where both failed, the one that failed by itself tells more.
-        match (led, followed) {
+        // If both failed, the error that is not the echo of the other is the cause.
+        match (client_result, server_result) {
             (Err(failure), Err(cause)) if failure.is_from_peer() => Err(cause),
             (Ok(()), Err(cause)) => Err(cause),
-            (led, _) => led,
+            (client_result, _) => client_result,
         }
     })
 }

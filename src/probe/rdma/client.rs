@@ -1,4 +1,4 @@
-//! The end that leads: it says what comes next, does its part, and tells what came of it.
+//! The client: it chooses the steps, does its part, and reports the results.
 
 use std::time::Duration;
 
@@ -6,36 +6,36 @@ use gdsync::wire::Operation;
 use gpu::Pattern;
 use verbs::{Failure, Transport};
 
-use super::agree::{allowance, offers, one_simulated, told, word};
-use super::connected::{ConnectedQueuePair, join};
+use super::agree::{allowance, check_word, exchange_offers, report_failure, simulated_note};
+use super::connected::{ConnectedQueuePair, connect_queue_pairs};
 use super::control::{Control, Flow, Message, Step, expect};
 use super::device::Device;
 use super::end::End;
 use super::kind::{Kind, name};
+use super::ping_pong::{First, ping_pong, prepare};
 use super::plan::{TestCase, depth_of, test_cases};
 use super::purpose::Role;
 use super::queue_pair::Post;
 use super::staged;
 use super::stream::{drive, operation};
 use super::task::{MemoryPath, Task};
-use super::turns::{First, play, prepare};
 use crate::model::{ProbeResult, ProbeVerdict};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 use crate::probe::verdict::{Promise, Subject};
 
-/// What a person does next where bytes are wrong.
-const LOOK_AT: &str = "the NIC reported success: see gdr doctor --only pcie.iommu,pcie.acs";
-/// And where they are slow.
-const SLOW: &str = "see gdr doctor --only pcie.acs,pcie.iommu,pcie.payload,pcie.link,pcie.locality,rdma.write-ordering, and gdr topo";
-/// Fewer samples than these have no middle; more teach nothing.
+/// Advice for wrong bytes.
+const WRONG_HINT: &str = "the NIC reported success: see gdr doctor --only pcie.iommu,pcie.acs";
+/// Advice for low bandwidth.
+const SLOW_HINT: &str = "see gdr doctor --only pcie.acs,pcie.iommu,pcie.payload,pcie.link,pcie.locality,rdma.write-ordering, and gdr topo";
+/// Fewest and most samples of a bandwidth.
 const SAMPLES: (f64, f64) = (4.0, 400.0);
-/// The same of turns.
-const TURNS: (f64, f64) = (20.0, 10_000.0);
-/// From this size on the link is what limits.
+/// Fewest and most messages of a latency.
+const PING_PONGS: (f64, f64) = (20.0, 10_000.0);
+/// From this message size the link limits the bandwidth.
 pub const LIMITED_BY_LINK: usize = 1 << 20;
 
-/// Says what comes next, and tells what came of it.
+/// Runs all test cases, and reports their results.
 pub fn client(
     end: &mut End,
     control: &mut Control,
@@ -47,14 +47,14 @@ pub fn client(
         backend: match end.device {
             Device::Sim(_) => "nic".to_owned(),
             Device::Verbs { .. } => end
-                .way
+                .selection
                 .memory_path
                 .map_or("verbs", MemoryPath::name)
                 .to_owned(),
         },
         numa: None,
     };
-    let mut leader = Client {
+    let mut client = Client {
         end,
         control,
         task,
@@ -63,13 +63,13 @@ pub fn client(
         seed: 0,
         doing: String::new(),
     };
-    let done = leader.all();
-    let (end, control) = (leader.end, leader.control);
-    done.map_err(|failure| told(Some(end), control, failure))
+    let done = client.run();
+    let (end, control) = (client.end, client.control);
+    done.map_err(|failure| report_failure(Some(end), control, failure))
 }
 
-/// Seconds for each request, and what was wrong with what arrived.
-type Flowed = (Vec<f64>, Option<String>);
+/// Seconds for each request, and the error in the bytes that arrived.
+type FlowResult = (Vec<f64>, Option<String>);
 
 struct Client<'l, 't> {
     end: &'l mut End,
@@ -83,14 +83,14 @@ struct Client<'l, 't> {
 }
 
 impl Client<'_, '_> {
-    fn all(&mut self) -> Result<(), StepError> {
-        let other = offers(self.end, self.control, self.task.room)?;
+    fn run(&mut self) -> Result<(), StepError> {
+        let other = exchange_offers(self.end, self.control, self.task.room)?;
         let (ours, theirs) = (self.end.is_simulated(), other.simulated);
         if ours || theirs {
             self.about.backend.push_str("-sim");
         }
         if ours != theirs {
-            self.reporter.note(one_simulated(theirs))?;
+            self.reporter.note(simulated_note(theirs))?;
         }
         let (ours, theirs) = (self.end.mtu, other.mtu);
         if ours != theirs {
@@ -108,32 +108,33 @@ impl Client<'_, '_> {
             // Each test case has queue pairs and a memory region of its own, which are destroyed with it.
             let purpose = test_case.purpose(self.task.queue_pairs);
             self.control.send(Message::Step(Step::Connect(purpose)))?;
-            let mut connected = join(self.end, purpose, Role::Requester, &other, self.control)?;
+            let mut connected =
+                connect_queue_pairs(self.end, purpose, Role::Requester, &other, self.control)?;
             let done = match test_case {
                 TestCase::Verify(transport, kind, bytes) => {
                     self.verify(&mut connected, transport, kind, bytes)
                 }
-                TestCase::Turns(kind, bytes) => self.turns(&mut connected, kind, bytes),
+                TestCase::PingPong(kind, bytes) => self.ping_pong(&mut connected, kind, bytes),
                 TestCase::Stream(kind, bytes) => self.stream(&mut connected, kind, bytes),
                 TestCase::Both(bytes) => self.both(&mut connected, bytes),
                 TestCase::Rate(bytes) => self.rate(&mut connected, bytes),
                 TestCase::Staged(bytes) => self.staged(&mut connected, bytes),
             };
-            done.map_err(|failure| self.seen(failure))?;
+            done.map_err(|failure| self.with_step(failure))?;
             drop(connected);
             self.disconnect()?;
         }
         Ok(self.control.send(Message::Step(Step::End))?)
     }
 
-    /// Waits until the other end has destroyed what it made for the test case: no rkey is valid any more.
+    /// Waits until the remote end destroyed its objects of the test case: no rkey is valid any more.
     fn disconnect(&mut self) -> Result<(), StepError> {
         self.control.send(Message::Step(Step::Disconnect))?;
         expect(self.control, &Message::Done, Duration::ZERO)
     }
 
-    /// A failure, with the step that it befell.
-    fn seen(&self, failure: StepError) -> StepError {
+    /// Adds the current step to a failure of a request.
+    fn with_step(&self, failure: StepError) -> StepError {
         match failure {
             StepError::Work(failure) => {
                 StepError::Step(self.doing.clone(), failure, hint(failure, &self.doing))
@@ -155,8 +156,8 @@ impl Client<'_, '_> {
         expect(self.control, &Message::Ready, time)
     }
 
-    /// This end's part is done: what the other one found.
-    fn found(&mut self, time: Duration) -> Result<Option<String>, StepError> {
+    /// Ends the step. Returns the error that the server found.
+    fn finish_step(&mut self, time: Duration) -> Result<Option<String>, StepError> {
         self.control.send(Message::Done)?;
         match self.control.receive(time)? {
             Message::Found(found) => Ok(found),
@@ -205,27 +206,27 @@ impl Client<'_, '_> {
         };
         connected.send(Post::new(operation, 0, bytes))?;
         connected.sent.wait(self.control)?;
-        let there = self.found(allowance(bytes))?;
+        let there = self.finish_step(allowance(bytes))?;
         self.end.arrive(0, bytes)?;
         let here = match kind {
-            Kind::Read => self.compared(bytes, sent)?,
-            _ if kind.is_atomic() => word(self.end, before)?,
+            Kind::Read => self.compare(bytes, sent)?,
+            _ if kind.is_atomic() => check_word(self.end, before)?,
             _ => None,
         };
         Ok(self.reporter.result(match here.or(there) {
             None => self.about.right(&label, Some(bytes), bytes),
             Some(wrong) => self
                 .about
-                .wrong(&label, Some(bytes), format!("{wrong}. {LOOK_AT}")),
+                .wrong(&label, Some(bytes), format!("{wrong}. {WRONG_HINT}")),
         })?)
     }
 
-    fn compared(&self, bytes: usize, seed: u64) -> Result<Option<String>, StepError> {
+    fn compare(&self, bytes: usize, seed: u64) -> Result<Option<String>, StepError> {
         let wrong = self.end.check(bytes, Pattern::new(seed))?;
         Ok(wrong.map(|wrong| wrong.to_string()))
     }
 
-    /// What the connection promises to one direction of a flow.
+    /// The bandwidth that the connection should reach in one direction.
     fn promise(&self, bytes: usize) -> Option<Promise> {
         let share = self.task.terms.shares.port;
         let limit = self.task.limit.filter(|_| bytes >= LIMITED_BY_LINK)?;
@@ -235,14 +236,14 @@ impl Client<'_, '_> {
         })
     }
 
-    /// Twice: a little shows how long one takes, and then as many as the time allows. Where the little takes as long as that, it is
-    /// all. Either is compared.
-    fn twice(
+    /// Runs a short flow to estimate the time of a request, and then one that fills the time of a point. If the short one does, it is
+    /// all. Both are compared.
+    fn measure(
         &mut self,
         flow: Flow,
         pairs: u32,
-        run: &mut dyn FnMut(&mut Self, Flow) -> Result<Flowed, StepError>,
-    ) -> Result<Flowed, StepError> {
+        run: &mut dyn FnMut(&mut Self, Flow) -> Result<FlowResult, StepError>,
+    ) -> Result<FlowResult, StepError> {
         let point = self.task.terms.depth.rdma_point().as_secs_f64();
         let count = flow.depth * 2;
         let time = allowance(flow.bytes.saturating_mul((count * pairs) as usize));
@@ -254,14 +255,14 @@ impl Client<'_, '_> {
                 ..flow
             },
         )?;
-        let one = median(&first.0);
-        if one * f64::from(count * pairs) > point && !first.0.is_empty() {
+        let single = median(&first.0);
+        if single * f64::from(count * pairs) > point && !first.0.is_empty() {
             return Ok(first);
         }
-        let blocks = (point / (one * f64::from(flow.depth * pairs))).clamp(SAMPLES.0, SAMPLES.1);
+        let blocks = (point / (single * f64::from(flow.depth * pairs))).clamp(SAMPLES.0, SAMPLES.1);
         let count = flow.depth * (blocks as u32 + 1);
-        let time =
-            Duration::from_secs_f64(one * f64::from(count * pairs) * 10.0) + allowance(flow.bytes);
+        let time = Duration::from_secs_f64(single * f64::from(count * pairs) * 10.0)
+            + allowance(flow.bytes);
         let second = run(
             self,
             Flow {
@@ -270,7 +271,7 @@ impl Client<'_, '_> {
                 ..flow
             },
         )?;
-        // A byte that was wrong the first time is wrong.
+        // An error of the first flow counts too.
         Ok((second.0, first.1.or(second.1)))
     }
 
@@ -294,14 +295,14 @@ impl Client<'_, '_> {
         let label = format!("rdma.{}.bandwidth", kind.name());
         let pairs = connected.len() as u32;
         let flow = self.flow(kind, bytes, pairs);
-        let (samples, wrong) = self.twice(flow, pairs, &mut |this, flow| {
+        let (samples, wrong) = self.measure(flow, pairs, &mut |this, flow| {
             let time = flow.time;
             this.fill(flow)?;
             this.begin(&label, bytes, Step::Stream(flow), time)?;
             let samples = drive(this.end, connected, flow, false, this.control)?;
-            let there = this.found(time)?;
+            let there = this.finish_step(time)?;
             let here = match (kind, flow.seeds) {
-                (Kind::Read, Some([sent, _])) => this.compared(bytes, sent)?,
+                (Kind::Read, Some([sent, _])) => this.compare(bytes, sent)?,
                 _ => None,
             };
             Ok((samples, here.or(there)))
@@ -310,10 +311,10 @@ impl Client<'_, '_> {
         let result = self
             .about
             .bandwidth(&label, bytes, verified, &samples, self.promise(bytes));
-        self.tell(result, wrong)
+        self.report(result, wrong)
     }
 
-    /// What is sent, or what is there before.
+    /// Fills the memory with what is sent, or with what a read replaces.
     fn fill(&self, flow: Flow) -> Result<(), StepError> {
         match flow.seeds {
             Some([_, before]) if flow.kind == Kind::Read => {
@@ -324,7 +325,7 @@ impl Client<'_, '_> {
         }
     }
 
-    fn tell(&mut self, result: ProbeResult, wrong: Option<String>) -> Result<(), StepError> {
+    fn report(&mut self, result: ProbeResult, wrong: Option<String>) -> Result<(), StepError> {
         Ok(self.reporter.result(match wrong {
             Some(wrong) => {
                 let bytes = result.bytes.and_then(|bytes| usize::try_from(bytes).ok());
@@ -332,17 +333,17 @@ impl Client<'_, '_> {
                     backend: result.backend,
                     ..self.about.clone()
                 };
-                about.wrong(&result.name, bytes, format!("{wrong}. {LOOK_AT}"))
+                about.wrong(&result.name, bytes, format!("{wrong}. {WRONG_HINT}"))
             }
             None if result.verdict == ProbeVerdict::Slow => ProbeResult {
-                reason: result.reason.map(|reason| format!("{reason}: {SLOW}")),
+                reason: result.reason.map(|reason| format!("{reason}: {SLOW_HINT}")),
                 ..result
             },
             None => result,
         })?)
     }
 
-    /// Both ends write at once: the sum of what goes there and what comes back.
+    /// Both ends write at once: the result is the sum of both directions.
     fn both(
         &mut self,
         connected: &mut [ConnectedQueuePair],
@@ -355,7 +356,7 @@ impl Client<'_, '_> {
             ..self.flow(Kind::Write, bytes, pairs)
         };
         let mut theirs = 0.0;
-        let (samples, _) = self.twice(flow, pairs, &mut |this, flow| {
+        let (samples, _) = self.measure(flow, pairs, &mut |this, flow| {
             let time = flow.time;
             this.begin(label, bytes, Step::Both(flow), time)?;
             let samples = drive(this.end, connected, flow, true, this.control)?;
@@ -376,7 +377,7 @@ impl Client<'_, '_> {
             .result(self.about.bandwidth(label, bytes, 0, &samples, None))?)
     }
 
-    /// Small writes, as many as go through.
+    /// Message rate of small writes.
     fn rate(
         &mut self,
         connected: &mut [ConnectedQueuePair],
@@ -388,18 +389,18 @@ impl Client<'_, '_> {
             seeds: None,
             ..self.flow(Kind::Write, bytes, pairs)
         };
-        let (samples, _) = self.twice(flow, pairs, &mut |this, flow| {
+        let (samples, _) = self.measure(flow, pairs, &mut |this, flow| {
             let time = flow.time;
             this.begin(label, bytes, Step::Stream(flow), time)?;
             let samples = drive(this.end, connected, flow, false, this.control)?;
-            Ok((samples, this.found(time)?))
+            Ok((samples, this.finish_step(time)?))
         })?;
         Ok(self
             .reporter
             .result(self.about.rate(label, bytes, &samples))?)
     }
 
-    /// Without GPUDirect RDMA, for comparison or for want of it.
+    /// Bandwidth without GPUDirect RDMA.
     fn staged(
         &mut self,
         connected: &mut [ConnectedQueuePair],
@@ -413,12 +414,12 @@ impl Client<'_, '_> {
             depth: 4,
             ..self.flow(Kind::Send, bytes, 1)
         };
-        let (samples, wrong) = self.twice(flow, 1, &mut |this, flow| {
+        let (samples, wrong) = self.measure(flow, 1, &mut |this, flow| {
             let time = flow.time;
             this.fill(flow)?;
             this.begin(label, bytes, Step::Staged(flow), time)?;
             let samples = staged::send(this.end, connected, flow, this.control)?;
-            Ok((samples, this.found(time)?))
+            Ok((samples, this.finish_step(time)?))
         })?;
         let about = Subject {
             backend: match self.about.backend.ends_with("-sim") {
@@ -428,10 +429,10 @@ impl Client<'_, '_> {
             ..self.about.clone()
         };
         let result = about.bandwidth(label, bytes, bytes, &samples, None);
-        self.tell(result, wrong)
+        self.report(result, wrong)
     }
 
-    fn turns(
+    fn ping_pong(
         &mut self,
         connected: &mut [ConnectedQueuePair],
         kind: Kind,
@@ -444,29 +445,29 @@ impl Client<'_, '_> {
         let point = self.task.terms.depth.rdma_point();
         let mut run = |count: u32, time: Duration| -> Result<Vec<f64>, StepError> {
             prepare(self.end, connected, kind, bytes, count)?;
-            let turns = Step::Turns {
+            let step = Step::PingPong {
                 kind,
                 bytes,
                 count,
                 time,
             };
-            self.begin(&label, bytes, turns, time)?;
-            let samples = play(
+            self.begin(&label, bytes, step, time)?;
+            let samples = ping_pong(
                 self.end,
                 connected,
                 kind,
                 (bytes, count),
-                First::We,
+                First::Local,
                 self.control,
             )?;
-            self.found(time)?;
+            self.finish_step(time)?;
             Ok(samples)
         };
-        let one = median(&run(20, allowance(bytes * 20))?);
-        let count = (point.as_secs_f64() / one).clamp(TURNS.0, TURNS.1) as u32;
-        let time = Duration::from_secs_f64(one * f64::from(count) * 10.0) + allowance(bytes);
+        let single = median(&run(20, allowance(bytes * 20))?);
+        let count = (point.as_secs_f64() / single).clamp(PING_PONGS.0, PING_PONGS.1) as u32;
+        let time = Duration::from_secs_f64(single * f64::from(count) * 10.0) + allowance(bytes);
         let samples = run(count, time)?;
-        // A message there and one back is two of them.
+        // Half the round-trip time.
         let share = if kind == Kind::Read || kind.is_atomic() {
             1.0
         } else {
@@ -489,7 +490,7 @@ fn median(samples: &[f64]) -> f64 {
     figures.map_or(1e-3, |figures| figures.median).max(1e-9)
 }
 
-/// What may lie behind a request that failed.
+/// The likely cause of a failed request.
 fn hint(failure: Failure, doing: &str) -> &'static str {
     let is_unanswered = failure.name() == Some("RETRY_EXC_ERR");
     match (is_unanswered, doing.starts_with("validate.rc.write of 1 ")) {

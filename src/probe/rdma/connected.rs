@@ -1,4 +1,4 @@
-//! A connection: queue pairs that are connected with the other end's, and what completes in them.
+//! A connection: connected queue pairs and their completions.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -10,40 +10,41 @@ use super::device::MemoryRegion;
 use super::end::End;
 use super::memory::half;
 use super::purpose::{Purpose, Role};
-use super::queue_pair::{Completions, Pair, Post, Unconnected, WorkCompletion};
+use super::queue_pair::{ActiveQueuePair, Completions, Post, Unconnected, WorkCompletion};
 use crate::probe::failure::StepError;
 
 /// Polls of a queue or a byte between checks of the clock and of the other end. The checks must not
 /// add to a round trip, not even on an emulated CPU.
-const LOOKS: u32 = 4096;
+const POLLS_PER_CHECK: u32 = 4096;
 
-/// After so many looks in vain somebody else may run. On a single CPU who looks all the time keeps from it what it looks for;
-/// elsewhere no answer of a NIC takes so long.
-static POLITE: LazyLock<u32> = LazyLock::new(|| match std::thread::available_parallelism() {
-    Ok(cpus) if cpus.get() < 2 => 4,
-    _ => LOOKS,
-});
+/// Polls between two yields. On a single CPU a busy loop would block the thread that it waits for;
+/// with more CPUs no reply of a NIC takes so long.
+static YIELD_INTERVAL: LazyLock<u32> =
+    LazyLock::new(|| match std::thread::available_parallelism() {
+        Ok(cpus) if cpus.get() < 2 => 4,
+        _ => POLLS_PER_CHECK,
+    });
 
 /// Counts the CPUs, before the ends keep to some of them.
 pub fn count_cpus() {
-    LazyLock::force(&POLITE);
+    LazyLock::force(&YIELD_INTERVAL);
 }
 
-/// A queue pair that is connected with one of the other end.
+/// A queue pair connected to one of the remote end.
 pub struct ConnectedQueuePair {
-    pair: Pair,
+    pair: ActiveQueuePair,
     pub sent: Queue,
     pub received: Queue,
     /// This end's memory region, destroyed with the last queue pair of the test case.
     region: MemoryRegion,
     /// The other end's memory; address and key are 0 if no request names it.
     remote: RemoteAddress,
-    /// Where the two halves of that meet.
+    /// Offset of the second half of that memory.
     pub half: usize,
 }
 
 impl ConnectedQueuePair {
-    /// A place in the other end's memory.
+    /// An address in the remote memory.
     pub fn remote(&self, offset: usize) -> RemoteAddress {
         RemoteAddress {
             address: self.remote.address.wrapping_add(offset as u64),
@@ -61,14 +62,14 @@ impl ConnectedQueuePair {
         self.pair.send(&self.region, post)
     }
 
-    /// Posts a buffer for a message to come: so many bytes of the region from `at` on.
+    /// Posts a receive buffer: `bytes` of the region from offset `at`.
     pub fn receive(&mut self, id: u64, at: usize, bytes: usize) -> Result<(), StepError> {
         self.pair.receive(&self.region, id, (at, bytes), self.half)
     }
 }
 
-/// Connects the queue pairs that a test case needs with the other end's.
-pub fn join(
+/// Connects the queue pairs of a test case to those of the remote end.
+pub fn connect_queue_pairs(
     end: &End,
     purpose: Purpose,
     role: Role,
@@ -80,9 +81,9 @@ pub fn join(
     let made = made.collect::<Result<Vec<_>, _>>()?;
     let endpoints = made.iter().map(Unconnected::endpoint).collect();
     let window = purpose.is_remote(role).then(|| region.window());
-    control.send(Message::Pairs(endpoints, window))?;
+    control.send(Message::QueuePairs(endpoints, window))?;
     let (theirs, window) = match control.receive(Duration::ZERO)? {
-        Message::Pairs(theirs, window) if theirs.len() == made.len() => (theirs, window),
+        Message::QueuePairs(theirs, window) if theirs.len() == made.len() => (theirs, window),
         _ => return Err(StepError::OutOfStep),
     };
     let remote = match window {
@@ -105,7 +106,7 @@ pub fn join(
     made.into_iter().zip(theirs).map(connect).collect()
 }
 
-/// Completions, and how long one may take.
+/// A completion queue, and how long a completion may take.
 pub struct Queue {
     queue: Completions,
     timeout: Duration,
@@ -121,56 +122,56 @@ impl Queue {
         }
     }
 
-    /// Those that are there, at most 16; a request that failed is an error.
-    pub fn look(&mut self) -> Result<&[WorkCompletion], StepError> {
+    /// Returns the available completions, at most 16. A failed request is an error.
+    pub fn poll(&mut self) -> Result<&[WorkCompletion], StepError> {
         self.queue.take(&mut self.taken)?;
         Ok(&self.taken)
     }
 
-    /// Waits until there is one at least.
+    /// Waits for at least one completion.
     pub fn wait(&mut self, control: &mut Control) -> Result<&[WorkCompletion], StepError> {
-        let mut waiting = Waiting::new(self.timeout);
+        let mut timer = PollTimer::new(self.timeout);
         loop {
-            if !self.look()?.is_empty() {
+            if !self.poll()?.is_empty() {
                 return Ok(&self.taken);
             }
-            waiting.look("a completion", control)?;
+            timer.tick("a completion", control)?;
         }
     }
 }
 
-/// Looks at something over and over, and now and then at the clock.
-pub struct Waiting {
+/// Counts polls, and checks the clock and the remote end every [`POLLS_PER_CHECK`].
+pub struct PollTimer {
     begun: Option<Instant>,
     timeout: Duration,
-    looks: u32,
-    /// Looks until somebody else is let run.
-    polite: u32,
+    polls: u32,
+    /// Polls between two yields.
+    yield_interval: u32,
 }
 
-impl Waiting {
+impl PollTimer {
     pub fn new(timeout: Duration) -> Self {
         Self {
             begun: None,
             timeout,
-            looks: 0,
-            polite: *POLITE,
+            polls: 0,
+            yield_interval: *YIELD_INTERVAL,
         }
     }
 
-    /// It was looked at the clock.
-    pub fn is_long(&self) -> bool {
-        self.looks.is_multiple_of(LOOKS)
+    /// True if the last poll checked the clock.
+    pub fn is_due(&self) -> bool {
+        self.polls.is_multiple_of(POLLS_PER_CHECK)
     }
 
-    /// It was not there yet; now and then the other end may have said why.
-    pub fn look(&mut self, what: &'static str, control: &mut Control) -> Result<(), StepError> {
-        self.looks += 1;
-        // A power of two: no division between two looks.
-        if self.looks & (self.polite - 1) == 0 {
+    /// Counts a poll without a result. Fails after the timeout, or if the remote end failed.
+    pub fn tick(&mut self, what: &'static str, control: &mut Control) -> Result<(), StepError> {
+        self.polls += 1;
+        // A power of two: no division between two polls.
+        if self.polls & (self.yield_interval - 1) == 0 {
             std::thread::yield_now();
         }
-        if self.looks.is_multiple_of(LOOKS) {
+        if self.polls.is_multiple_of(POLLS_PER_CHECK) {
             control.peek()?;
             let begun = *self.begun.get_or_insert_with(Instant::now);
             if begun.elapsed() > self.timeout {

@@ -1,4 +1,4 @@
-//! What the two ends say to each other.
+//! Messages between the two ends.
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -10,23 +10,24 @@ use super::purpose::Purpose;
 use crate::probe::channel::Channel;
 use crate::probe::failure::StepError;
 
-/// One thing that an end says.
+/// A message between the two ends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Message {
-    /// What its port and memory are: both say it, first.
+    /// The sender's port and memory: both send it first.
     Offer(Offer),
-    /// The one that leads: what comes next.
+    /// From the client: the next step.
     Step(Step),
     /// Its queue pairs, and its memory if the other end needs the rkey: both send it, after [`Step::Connect`].
-    Pairs(Vec<Endpoint>, Option<Window>),
-    /// The one that follows: the seconds that one of its own requests took, after [`Step::Both`].
+    #[serde(rename = "pairs")]
+    QueuePairs(Vec<Endpoint>, Option<Window>),
+    /// From the server: seconds for one of its requests, after [`Step::Both`].
     Took(f64),
-    /// It is prepared for the step.
+    /// The sender is ready for the step.
     Ready,
-    /// It has done its part of the step.
+    /// The sender finished its part of the step.
     Done,
-    /// The one that follows: what it found where the bytes arrived; none where all are right.
+    /// From the server: the error in the bytes that arrived; none if they are right.
     Found(Option<String>),
 }
 
@@ -38,17 +39,17 @@ pub struct Offer {
     pub gid: Option<Ipv6Addr>,
     /// The payload of its packets.
     pub mtu: u32,
-    /// Reads that it has in progress at once.
+    /// RDMA reads in flight at once.
     pub reads: u8,
     /// Its link is Ethernet.
     pub ethernet: bool,
     /// Half of its memory's bytes: the largest message, and a little.
     pub half: u64,
-    /// Its memory is a GPU's, which a copy engine fills and empties through pinned memory.
+    /// Its GPU memory is reached by copies through pinned memory.
     pub staged: bool,
-    /// Pinned memory stands between the NIC and a GPU's, or could.
+    /// It has pinned memory for staged copies.
     pub pinned: bool,
-    /// The CPU sees each byte of its memory arrive.
+    /// The CPU can poll its memory for arriving bytes.
     pub seen: bool,
     /// Its memory is a simulated GPU's.
     pub simulated: bool,
@@ -72,44 +73,45 @@ pub struct Window {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flow {
     pub kind: Kind,
-    /// The size of each.
+    /// Bytes of a message.
     pub bytes: usize,
-    /// How many over each queue pair.
+    /// Messages on each queue pair.
     pub count: u32,
-    /// How many at once, of each queue pair.
+    /// Messages in flight on each queue pair.
     pub depth: u32,
-    /// The pattern that is sent, and the one that is there before; without it nothing is compared.
+    /// Seeds of the pattern that is sent and of the one in the target before; none compares nothing.
     pub seeds: Option<[u64; 2]>,
     /// How long all of it may take, beyond the timeout of either end.
     pub time: Duration,
 }
 
-/// A step of the work.
+/// A step of a test case.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
     /// Connect for a test case.
     Connect(Purpose),
-    /// Destroy what was made for the test case, and say that it is done.
+    /// Destroy the queue pairs and memory regions of the test case, and answer [`Message::Done`].
     Disconnect,
-    /// So many bytes of a pattern are moved once, and compared.
+    /// Move a pattern once, and compare it.
     Verify {
         kind: Kind,
-        /// How many; 8 of atomic operations.
+        /// Bytes; 8 for atomic operations.
         bytes: usize,
-        /// The pattern that is sent, and the one that is there before.
+        /// Seeds of the pattern that is sent and of the one in the target before.
         seeds: [u64; 2],
     },
-    /// Requests one after the other, many at once.
+    /// Bandwidth of pipelined requests.
     Stream(Flow),
-    /// The same from both ends at once; of writes alone.
+    /// Bandwidth of writes from both ends at once.
     Both(Flow),
-    /// The same from GPU memory to GPU memory by copies through pinned memory.
+    /// Bandwidth between GPU memories by copies through pinned memory.
     Staged(Flow),
-    /// There and back again, so many times; of reads there alone.
-    Turns {
+    /// Latency of ping-pong messages; reads and atomics are one-sided.
+    #[serde(rename = "turns")]
+    PingPong {
         kind: Kind,
-        /// The size of each.
+        /// Bytes of a message.
         bytes: usize,
         count: u32,
         /// How long all of it may take, beyond the timeout of either end.
@@ -118,7 +120,7 @@ pub enum Step {
     End,
 }
 
-/// How the ends talk.
+/// The connection between the two ends, beside the NICs.
 pub type Control = Channel<Message>;
 
 /// Receives this message, and nothing else.

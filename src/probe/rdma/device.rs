@@ -1,4 +1,4 @@
-//! What moves the bytes: a verbs device, or the simulated NIC of `--sim`, which is the software HCA of [`gdsync`].
+//! The device: a verbs device, or the simulated NIC of `--sim`, which is the software HCA of [`gdsync`].
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ pub enum MemoryRegion {
 }
 
 impl MemoryRegion {
-    /// What the other end must know to use it.
+    /// The address and rkey that the remote end needs.
     pub fn window(&self) -> Window {
         match self {
             Self::Verbs(region) => {

@@ -8,7 +8,7 @@ use verbs::{Context, Event, Gid, GidKind, LinkLayer, PortState};
 use super::control::Offer;
 use super::device::{Device, MemoryRegion, SIMULATED_MTU, SIMULATED_READS};
 use super::memory::{Store, half};
-use super::memory_paths::{Way, choose};
+use super::memory_paths::{PathSelection, select_path};
 use super::purpose::{Purpose, Role};
 use super::task::{Memory, MemoryPath, Place, Port};
 use crate::model::ProbedEnd;
@@ -25,7 +25,7 @@ pub struct End {
     link_layer: LinkLayer,
     /// The memory under test: the first half is sent from and arrived at, the second is the other end's in turns.
     pub store: Store,
-    pub way: Way,
+    pub selection: PathSelection,
     /// How long a completion may take.
     pub timeout: Duration,
 }
@@ -50,7 +50,7 @@ impl End {
             },
         };
         let store = Store::take(&place.memory, half(room) * 2)?;
-        let way = choose(&device, &place.memory, &store)?;
+        let selection = select_path(&device, &place.memory, &store)?;
         Ok(Self {
             port: port.clone(),
             gid: link.gid,
@@ -60,19 +60,20 @@ impl End {
             link_layer: link.layer,
             device,
             store,
-            way,
+            selection,
             timeout,
         })
     }
 
     /// Registers the memory of a test case, with the access that the case needs: two messages of it, or all of a GPU's memory.
     pub fn register(&self, purpose: Purpose, role: Role) -> Result<MemoryRegion, StepError> {
-        self.way.register(&self.device, &self.store, purpose, role)
+        self.selection
+            .register(&self.device, &self.store, purpose, role)
     }
 
-    /// Copies carry what the NIC moves to the GPU and from it.
+    /// True if copies carry the bytes between the NIC's buffer and the GPU.
     pub fn is_staged(&self) -> bool {
-        self.way.memory_path == Some(MemoryPath::Staged)
+        self.selection.memory_path == Some(MemoryPath::Staged)
     }
 
     /// Its GPU is a simulated one.
@@ -81,7 +82,7 @@ impl End {
         device.is_some_and(|(memory, _)| memory.gpu().is_sim())
     }
 
-    /// What a report says of it.
+    /// The end in a report.
     pub fn probed(&self, place: &Place, remote: bool) -> ProbedEnd {
         let (memory, gpu) = match &place.memory {
             Memory::Host => ("host", None),
@@ -110,17 +111,17 @@ impl End {
                 .to_owned()
             }),
             memory_path: self
-                .way
+                .selection
                 .memory_path
                 .map(|memory_path| memory_path.name().to_owned()),
-            memory_paths: self.way.choices.clone(),
+            memory_paths: self.selection.choices.clone(),
             class: place.class.clone(),
             path: place.path,
             rate: place.rate,
         }
     }
 
-    /// What the other end is told of it.
+    /// The properties that the remote end needs.
     pub fn offer(&self, room: usize) -> Offer {
         Offer {
             lid: self.lid,
@@ -130,13 +131,13 @@ impl End {
             ethernet: self.link_layer == LinkLayer::Ethernet,
             half: half(room) as u64,
             staged: self.is_staged(),
-            pinned: self.way.pinned.is_some(),
+            pinned: self.selection.pinned.is_some(),
             seen: self.store.is_seen(),
             simulated: self.is_simulated(),
         }
     }
 
-    /// What lies behind a failure: the device may have said that its port went down, or that it failed itself.
+    /// Replaces a failure by its cause, if the device reports that its port went down or that it failed.
     pub fn cause(&self, failure: StepError) -> StepError {
         let Device::Verbs { context, .. } = &self.device else {
             return failure;
@@ -166,22 +167,26 @@ impl End {
         self.store.check(bytes, pattern)
     }
 
-    /// What its memory holds goes to where the NIC takes it, where that is another place.
+    /// Staged: copies bytes from the memory under test to the NIC's buffer.
     pub fn leave(&self, offset: usize, bytes: usize) -> Result<(), StepError> {
-        if let (true, Some(host), Some((memory, stream))) =
-            (self.is_staged(), &self.way.pinned, self.store.device())
-        {
+        if let (true, Some(host), Some((memory, stream))) = (
+            self.is_staged(),
+            &self.selection.pinned,
+            self.store.device(),
+        ) {
             stream.download(host, offset, memory, offset, bytes)?;
             stream.synchronize()?;
         }
         Ok(())
     }
 
-    /// What arrived goes from where the NIC puts it to its memory.
+    /// Staged: copies bytes from the NIC's buffer to the memory under test.
     pub fn arrive(&self, offset: usize, bytes: usize) -> Result<(), StepError> {
-        if let (true, Some(host), Some((memory, stream))) =
-            (self.is_staged(), &self.way.pinned, self.store.device())
-        {
+        if let (true, Some(host), Some((memory, stream))) = (
+            self.is_staged(),
+            &self.selection.pinned,
+            self.store.device(),
+        ) {
             stream.upload(memory, offset, host, offset, bytes)?;
             stream.synchronize()?;
         }
@@ -189,7 +194,7 @@ impl End {
     }
 }
 
-/// What a port says of itself.
+/// Properties of a port.
 struct Link {
     gid: Option<Gid>,
     lid: u16,

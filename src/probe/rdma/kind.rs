@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 use verbs::Transport;
 
-/// What moves bytes.
+/// An operation that moves bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     Write,
-    /// RDMA write that tells the remote side.
+    /// RDMA write with immediate data.
     WriteImmediate,
     Read,
     Send,
@@ -34,17 +34,17 @@ impl Kind {
         }
     }
 
-    /// It is about one word.
+    /// True for operations on one 64-bit word.
     pub fn is_atomic(self) -> bool {
         matches!(self, Self::FetchAdd | Self::CompareSwap)
     }
 
-    /// Immediate data goes with it.
+    /// True if it carries immediate data.
     pub fn has_immediate(self) -> bool {
         matches!(self, Self::WriteImmediate | Self::SendImmediate)
     }
 
-    /// The remote side must have a buffer posted.
+    /// True if the responder must post a receive buffer.
     pub fn is_received(self) -> bool {
         matches!(
             self,
@@ -62,7 +62,7 @@ pub fn name(transport: Transport) -> &'static str {
     }
 }
 
-/// Crate verbs knows nothing of JSON.
+/// Serialization of transports.
 pub mod transport {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};

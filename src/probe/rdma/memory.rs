@@ -1,4 +1,4 @@
-//! Memory under test: filled, emptied and compared by other means than the NIC that moves it.
+//! Memory under test: filled, cleared and compared by other means than the NIC that moves it.
 
 use gpu::{Allocation, DeviceMemory, Gpu, HostMemory, Pattern, Stream, pointer};
 use verbs::{Buffer, Pages};
@@ -7,11 +7,11 @@ use super::task::Memory;
 use crate::probe::failure::StepError;
 use crate::probe::integrity::{Wrong, by_kernel, by_slice};
 
-/// GPU memory is taken in pieces of so many bytes: then its pages are nobody else's, and whole.
+/// GPU memory is allocated in multiples of so many bytes: its pages are whole and not shared.
 const GPU_PAGE: usize = 2 << 20;
 /// Fewer bytes than these are compared by the CPU: a kernel compares words.
 const WORDS: usize = 4096;
-/// What stands where nothing was read.
+/// Fill value of bytes that are not read yet.
 const UNREAD: u8 = 0xa5;
 
 /// The memory of an end.
@@ -21,13 +21,13 @@ pub enum Store {
     Pinned(HostMemory),
     Device {
         memory: DeviceMemory,
-        /// What fills, empties and compares it.
+        /// The stream that fills and compares it.
         stream: Stream,
     },
 }
 
 impl Store {
-    /// So many bytes at least.
+    /// Allocates at least so many bytes.
     pub fn take(memory: &Memory, bytes: usize) -> Result<Self, StepError> {
         Ok(match memory {
             Memory::Host => Self::Host(Buffer::new(bytes, Pages::Ordinary)?),
@@ -40,18 +40,18 @@ impl Store {
     fn of(gpu: &Gpu, bytes: usize) -> Result<Self, StepError> {
         let memory = gpu.allocate(Allocation::Malloc, bytes.next_multiple_of(GPU_PAGE))?;
         if !gpu.is_sim() {
-            // Else a synchronous copy may return before it is done, and a NIC reads what was there before. A driver that does not
-            // know it is asked for no such copies here: each is waited for.
+            // Otherwise a synchronous copy may return early, and the NIC reads old bytes. Ignored: older drivers lack it, and copies
+            // here are waited for.
             let _ = pointer::set_sync_memops(memory.address());
         }
         let stream = gpu.stream()?;
-        // The other end may read all of it during a test case, and CUDA promises nothing about what new memory holds.
+        // The remote end may read all of it during a test case, and CUDA does not clear new memory.
         stream.fill(&memory, 0, memory.len(), 0)?;
         stream.synchronize()?;
         Ok(Self::Device { memory, stream })
     }
 
-    /// The GPU's memory and what works on it, where it is a GPU's.
+    /// The GPU memory and its stream; none for host memory.
     pub fn device(&self) -> Option<(&DeviceMemory, &Stream)> {
         match self {
             Self::Device { memory, stream } => Some((memory, stream)),
@@ -91,13 +91,13 @@ impl Store {
         self.write(0, &text[..bytes])
     }
 
-    /// Compares its start, the bytes after the last whole word too: GPU memory by a kernel, and host memory by the CPU.
+    /// Compares the start of the memory: large GPU memory by a kernel, all else by the CPU.
     pub fn check(&self, bytes: usize, pattern: Pattern) -> Result<Option<Wrong>, StepError> {
         if let (Self::Device { memory, stream }, true) = (self, in_words(bytes)) {
             settle(memory.gpu());
             return Ok(by_kernel(stream, memory, bytes, pattern)?);
         }
-        // The last word is compared whole: what is not read of it is right, and what is to be read is not yet.
+        // The last word is compared whole: its bytes beyond the message hold the pattern, all others must be read.
         let mut seen = vec![0; bytes.next_multiple_of(4)];
         pattern.fill(&mut seen, 0);
         seen[..bytes].fill(UNREAD);
@@ -129,12 +129,12 @@ impl Store {
         }
     }
 
-    /// Whether the CPU sees each byte as soon as a NIC has written it.
+    /// True if the CPU can poll bytes that a NIC writes.
     pub fn is_seen(&self) -> bool {
         matches!(self, Self::Host(_) | Self::Pinned(_))
     }
 
-    /// One byte, as a NIC last wrote it: what comes before it in a message is there too.
+    /// Loads one byte with acquire order: earlier bytes of the message are visible too.
     pub fn load(&self, offset: usize) -> Result<u8, StepError> {
         match self {
             Self::Host(buffer) => Ok(buffer.load(offset)?),
@@ -163,13 +163,13 @@ fn in_words(bytes: usize) -> bool {
     bytes >= WORDS && bytes.is_multiple_of(4)
 }
 
-/// What a NIC has written is to be there for what the GPU does next. Where the GPU orders it so by itself, or the driver knows
-/// no such call, there is nothing to do.
+/// Makes a NIC's writes visible to the GPU's next operations. Ignored: the GPU may order them by itself, or the driver may lack
+/// the call.
 fn settle(gpu: &Gpu) {
     let _ = gpu.flush_remote_writes(false);
 }
 
-/// Half of the memory that messages of so many bytes need: whole cache lines.
+/// Half of the memory of an end, for messages of `room` bytes: whole cache lines.
 pub fn half(room: usize) -> usize {
     room.next_multiple_of(64).max(64)
 }

@@ -1,4 +1,4 @@
-//! The memory path by which a NIC reaches GPU memory: tried in the order of NCCL and UCX, each with what became of it. The trial
+//! The memory path by which a NIC reaches GPU memory: tried in the order of NCCL and UCX, each with its result. The trial
 //! registration is destroyed: memory is registered for one test case at a time.
 
 use gpu::{HostMemory, sentence};
@@ -6,29 +6,29 @@ use verbs::{Access, MemoryPathError, ProtectionDomain};
 
 use super::device::{Device, MemoryRegion, SimMemory, register_simulated};
 use super::memory::{Store, half};
-use super::purpose::{Purpose, Role, Ways};
+use super::purpose::{Purpose, Role, Traffic};
 use super::task::{Memory, MemoryPath};
 use crate::model::{BackendChoice, BackendOutcome};
 use crate::probe::failure::StepError;
 
-/// What a staged copy copies and sends at a time: long enough for a copy engine, and short enough to overlap.
+/// Bytes of a chunk of staged copies: long enough for a copy engine, and short enough to overlap.
 pub const CHUNK: usize = 512 << 10;
-/// So many of these chunks are on their way.
+/// Chunks in flight.
 pub const SLOTS: usize = 8;
 /// The pinned memory that staged copies need.
 const STAGING: usize = CHUNK * SLOTS;
 
-/// What the NIC moves of an end's memory.
-pub struct Way {
-    /// By which memory path it reaches a GPU's; none of host memory.
+/// The selected memory path of an end.
+pub struct PathSelection {
+    /// The memory path; none for host memory.
     pub memory_path: Option<MemoryPath>,
-    /// Pinned memory between the NIC and a GPU's: where the memory path is staged, and for comparison where not.
+    /// Pinned memory of staged copies, which are also measured for comparison.
     pub pinned: Option<HostMemory>,
-    /// What became of each memory path.
+    /// The result for each memory path.
     pub choices: Vec<BackendChoice>,
 }
 
-/// Access of a trial registration: none from the other end.
+/// Access of a trial registration: local only.
 const TRIAL: Access = Access {
     local_write: true,
     remote_write: false,
@@ -37,16 +37,20 @@ const TRIAL: Access = Access {
     relaxed_ordering: false,
 };
 
-/// Tries which way the NIC can register the memory under test.
-pub fn choose(device: &Device, memory: &Memory, store: &Store) -> Result<Way, StepError> {
+/// Tries the memory paths and selects one.
+pub fn select_path(
+    device: &Device,
+    memory: &Memory,
+    store: &Store,
+) -> Result<PathSelection, StepError> {
     let domain = match device {
         Device::Verbs { domain, .. } => domain,
-        // It reaches the simulated GPU's memory by itself; staged copies are measured for comparison.
+        // The simulated NIC reaches the simulated GPU's memory; staged copies are measured for comparison.
         Device::Sim(_) => {
             let pinned = store
                 .device()
                 .map(|(memory, _)| memory.gpu().pinned(STAGING));
-            return Ok(Way {
+            return Ok(PathSelection {
                 memory_path: None,
                 pinned: pinned.transpose()?,
                 choices: Vec::new(),
@@ -56,16 +60,16 @@ pub fn choose(device: &Device, memory: &Memory, store: &Store) -> Result<Way, St
     match store {
         Store::Host(buffer) => drop(domain.register(buffer, TRIAL)?),
         Store::Pinned(memory) => drop(domain.register_host(memory, TRIAL)?),
-        Store::Device { .. } => return choose_road(domain, memory, store),
+        Store::Device { .. } => return select_gpu_path(domain, memory, store),
     }
-    Ok(Way {
+    Ok(PathSelection {
         memory_path: None,
         pinned: None,
         choices: Vec::new(),
     })
 }
 
-impl Way {
+impl PathSelection {
     /// Registers the memory of a test case, with the access that the case needs.
     pub fn register(
         &self,
@@ -75,17 +79,17 @@ impl Way {
         role: Role,
     ) -> Result<MemoryRegion, StepError> {
         let access = purpose.access(role);
-        // One message that is sent, and one that arrives.
+        // One message to send, and one to receive.
         let part = 0..half(purpose.bytes) * 2;
         let pinned = || self.pinned.as_ref().ok_or(StepError::OutOfStep);
         let domain = match device {
             Device::Verbs { domain, .. } => domain,
             Device::Sim(hca) => {
-                return match purpose.ways {
-                    Ways::Staged => {
+                return match purpose.traffic {
+                    Traffic::Staged => {
                         register_simulated(hca, SimMemory::Pinned(pinned()?), STAGING, access)
                     }
-                    Ways::One | Ways::Both => {
+                    Traffic::OneWay | Traffic::BothWays => {
                         register_simulated(hca, SimMemory::Store(store), part.end, access)
                     }
                 };
@@ -98,7 +102,7 @@ impl Way {
             None => Err(StepError::OutOfStep),
         };
         Ok(MemoryRegion::Verbs(match (self.memory_path, store) {
-            _ if purpose.ways == Ways::Staged => {
+            _ if purpose.traffic == Traffic::Staged => {
                 domain.register_host_part(pinned()?, 0..STAGING, access)?
             }
             (Some(MemoryPath::Staged), _) => domain.register_host_part(pinned()?, part, access)?,
@@ -115,11 +119,11 @@ impl Way {
     }
 }
 
-fn choose_road(
+fn select_gpu_path(
     domain: &ProtectionDomain,
     memory: &Memory,
     store: &Store,
-) -> Result<Way, StepError> {
+) -> Result<PathSelection, StepError> {
     let wanted = match memory {
         Memory::Gpu(_, wanted) => *wanted,
         _ => None,
@@ -154,14 +158,14 @@ fn choose_road(
         };
         choices.push(choice(memory_path, outcome, why));
     }
-    // Two regions of large memory may be more than may be pinned: a memory path that could be had is better than none.
+    // Two large regions may exceed the limit of pinned memory: a direct path needs only the staging buffer.
     let room = match taken {
         Some(_) => STAGING,
         None => gpu_memory.len().max(STAGING),
     };
     let pinned = pinned(domain, gpu_memory.gpu(), room);
     if let Some(memory_path) = taken {
-        return Ok(Way {
+        return Ok(PathSelection {
             memory_path: Some(memory_path),
             pinned: pinned.ok(),
             choices,
@@ -170,7 +174,7 @@ fn choose_road(
     let host = pinned?;
     let why = "copies through pinned memory, without GPUDirect RDMA".to_owned();
     choices.push(choice(MemoryPath::Staged, BackendOutcome::Chosen, why));
-    Ok(Way {
+    Ok(PathSelection {
         memory_path: Some(MemoryPath::Staged),
         pinned: Some(host),
         choices,
@@ -195,13 +199,13 @@ fn choice(memory_path: MemoryPath, outcome: BackendOutcome, why: String) -> Back
     }
 }
 
-/// Why a memory path does not lead there, and what to do about it.
+/// Why a memory path failed, and what to do.
 fn reason(memory_path: MemoryPath, error: &MemoryPathError) -> String {
     let advice = advice(memory_path.name(), error);
     format!("{}{advice}", sentence(error))
 }
 
-/// What to look at next, as words that follow.
+/// Advice to append to an error.
 fn advice(memory_path: &str, error: &MemoryPathError) -> &'static str {
     match (memory_path, error.errno()) {
         ("peermem", Some(EFAULT)) => {
@@ -225,7 +229,7 @@ const EFAULT: i32 = 14;
 const EPROTONOSUPPORT: i32 = 93;
 const EOPNOTSUPP: i32 = 95;
 
-/// A trouble in words, with what to look at next.
+/// The text of a failure, with advice.
 pub fn advised(failure: &StepError) -> String {
     let words = sentence(failure);
     match failure {

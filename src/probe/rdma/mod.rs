@@ -1,8 +1,8 @@
 //! `gdr probe rdma`: memory that a NIC moves, verified where it arrived, and measured as perftest measures.
 //!
-//! Two ends each have a NIC's port, memory under test and a connection, and agree over a [`channel`](super::channel) on each step. One
-//! of them leads: it says what comes next, and tells the results. The ends are two threads of one child, on one port or two, or
-//! two children on two machines, whose parents carry what they say; neither knows which.
+//! Two ends each have a NIC's port, memory under test and a connection, and agree over a [`channel`](super::channel) on each step. One end
+//! is the client: it chooses the steps and reports the results. The ends are two threads of one child, on one port or two, or
+//! two children on two machines, whose parents relay their messages.
 
 mod across;
 mod agree;
@@ -19,6 +19,7 @@ mod options;
 mod pairs;
 mod parent;
 mod perftest;
+mod ping_pong;
 mod plan;
 mod purpose;
 mod queue_pair;
@@ -29,7 +30,6 @@ mod stream;
 mod task;
 #[cfg(test)]
 mod tests;
-mod turns;
 
 pub use options::{MemoryKind, Named, Options, RemoteEnd};
 pub use pairs::{port_of, served};

@@ -1,4 +1,4 @@
-//! What a user asks of `gdr probe rdma`.
+//! Options of `gdr probe rdma`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,10 +15,10 @@ pub struct Named {
     pub port: Option<u8>,
 }
 
-/// Of what the memory under test is.
+/// Kind of the memory under test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryKind {
-    /// A GPU's where there is one, else the host's.
+    /// GPU memory if there is a GPU, else host memory.
     Best,
     Host,
     /// The host's, huge pages.
@@ -28,12 +28,12 @@ pub enum MemoryKind {
     Gpu,
 }
 
-/// Where the remote end is.
+/// Location of the remote end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RemoteEnd {
-    /// On this machine: the near port itself, or this one.
+    /// On this machine: the local port itself, or this one.
     Here(Option<Named>),
-    /// Where a gdr listens.
+    /// A listening gdr.
     At {
         host: String,
         port: u16,
@@ -64,17 +64,17 @@ pub struct Options {
     pub all: bool,
     /// Queue pairs that move the bandwidth.
     pub queue_pairs: u32,
-    /// Tell what perftest would be called with.
+    /// Print the equivalent perftest commands.
     pub perftest: bool,
 }
 
 impl Options {
-    /// Whether the NIC is simulated like the GPU: with `--sim`, unless a device or another machine is named.
+    /// True if the NIC is simulated like the GPU: with `--sim`, unless a device or another machine is named.
     pub fn simulates_nic(&self) -> bool {
         self.scope.sim && self.devices.is_empty() && self.remote == RemoteEnd::Here(None)
     }
 
-    /// Whether GPUs are asked after.
+    /// True if the memory under test may be a GPU's.
     pub fn wants_gpus(&self) -> bool {
         !matches!(self.kind, MemoryKind::Host | MemoryKind::Huge)
     }

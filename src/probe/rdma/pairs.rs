@@ -1,4 +1,4 @@
-//! Which memory meets which port: each GPU with its best NIC, or with all of them.
+//! Pairs of memory and port: each GPU with its best NIC, or with all NICs.
 
 use super::options::{MemoryKind, Named, Options};
 use super::task::{Memory, Part, Place, Port, Task};
@@ -15,7 +15,7 @@ pub fn places(
     let wanted = options
         .devices
         .iter()
-        .map(|named| ported(named, nics))
+        .map(|named| find_port(named, nics))
         .collect::<Result<Vec<_>, String>>()?;
     if wanted.is_empty() && up(nics).is_empty() {
         return Err(no_port(nics));
@@ -55,7 +55,7 @@ pub fn places(
     Ok(places)
 }
 
-/// The remote end on this machine: the port that was named, with memory of the GPU that it is the best one of, else of the near one.
+/// The remote end on this machine: the named port, with memory of the GPU whose best NIC it is, else of the local GPU.
 pub fn remote(
     options: &Options,
     nics: &[ProbedNic],
@@ -63,22 +63,26 @@ pub fn remote(
     named: &Named,
     local: &Place,
 ) -> Result<Place, String> {
-    let (nic, port) = ported(named, nics)?;
-    let of = |target: &Target| {
+    let (nic, port) = find_port(named, nics)?;
+    let nearest_gpu = |target: &Target| {
         let its = |gpu: &&Target| gpu.bdf.is_some_and(|bdf| nic.best_of.contains(&bdf));
         gpus.iter().find(its).unwrap_or(target).clone()
     };
     let (memory, gpu) = match &local.memory {
-        Memory::Gpu(target, memory_path) => {
-            (Memory::Gpu(of(target), *memory_path), Some(of(target)))
-        }
-        Memory::Pinned(target) => (Memory::Pinned(of(target)), Some(of(target))),
+        Memory::Gpu(target, memory_path) => (
+            Memory::Gpu(nearest_gpu(target), *memory_path),
+            Some(nearest_gpu(target)),
+        ),
+        Memory::Pinned(target) => (
+            Memory::Pinned(nearest_gpu(target)),
+            Some(nearest_gpu(target)),
+        ),
         plain => (plain.clone(), None),
     };
     Ok(place(options, nic, port, &memory, gpu.as_ref()))
 }
 
-/// The port of a GPU's best NIC, or of the one that was named; the words of what is missing where there is none.
+/// The port of a GPU's best NIC, or of the named one. The error says what is missing.
 pub fn port_of(
     gpu: &Target,
     nics: &[ProbedNic],
@@ -86,7 +90,7 @@ pub fn port_of(
     gid: Option<u8>,
 ) -> Result<Port, String> {
     let (nic, number) = match named {
-        Some(named) => ported(named, nics)?,
+        Some(named) => find_port(named, nics)?,
         None => nearest(gpu, &up(nics)).ok_or_else(|| no_port(nics))?,
     };
     Ok(Port {
@@ -117,7 +121,7 @@ fn no_port(nics: &[ProbedNic]) -> String {
     }
 }
 
-fn ported<'c>(named: &Named, nics: &'c [ProbedNic]) -> Result<(&'c ProbedNic, u8), String> {
+fn find_port<'c>(named: &Named, nics: &'c [ProbedNic]) -> Result<(&'c ProbedNic, u8), String> {
     let nic = nics
         .iter()
         .find(|nic| nic.name == named.device)
@@ -171,7 +175,7 @@ fn place(
         class: reach.and_then(|(_, class, _)| class.clone()),
         path: reach.and_then(|(.., path)| *path),
         rate: match nic.software {
-            // What the kernel says of it is made up.
+            // The kernel invents the rate of a software NIC.
             true => None,
             false => nic
                 .ports
@@ -190,11 +194,11 @@ pub fn served(machine: &Machine, served: &[String]) -> Vec<ProbedNic> {
         ports: vec![(1, None)],
         ..ProbedNic::default()
     };
-    let of = |name: &String| known(name).unwrap_or_else(|| bare(name));
-    served.iter().map(of).collect()
+    let find = |name: &String| known(name).unwrap_or_else(|| bare(name));
+    served.iter().map(find).collect()
 }
 
-/// What a child does that has both ends.
+/// The task of a child with both ends.
 pub fn task(options: &Options, local: &Place, remote: &Place) -> Task {
     let is_loop = local.port == remote.port;
     let ports = if is_loop {
@@ -204,10 +208,10 @@ pub fn task(options: &Options, local: &Place, remote: &Place) -> Task {
     };
     let subject = match is_loop {
         true => local.subject.clone(),
-        false => joint(&local.subject, &remote.subject),
+        false => pair_subject(&local.subject, &remote.subject),
     };
     let limits = [local.path, remote.path].into_iter().chain(ports);
-    one(
+    new_task(
         options,
         subject,
         Part::Both(local.clone(), remote.clone()),
@@ -215,8 +219,8 @@ pub fn task(options: &Options, local: &Place, remote: &Place) -> Task {
     )
 }
 
-/// What a child does of a connection that carries so many bytes a second.
-pub fn one(options: &Options, subject: String, part: Part, limit: Option<u64>) -> Task {
+/// The task of a child. `limit` is the bandwidth of the connection in bytes per second.
+pub fn new_task(options: &Options, subject: String, part: Part, limit: Option<u64>) -> Task {
     Task {
         subject,
         part,
@@ -229,6 +233,6 @@ pub fn one(options: &Options, subject: String, part: Part, limit: Option<u64>) -
 }
 
 /// As in `GPU0 mlx5_0:1 -> GPU1 mlx5_1:1`.
-pub fn joint(local: &str, remote: &str) -> String {
+pub fn pair_subject(local: &str, remote: &str) -> String {
     format!("{local} -> {remote}")
 }

@@ -1,6 +1,6 @@
-//! The parent's side: which ends there are, and a child for each connection.
+//! The parent: selects the ends and runs a child for each connection.
 
-use super::across::{self, refuse};
+use super::across::{self, report_impossible};
 use super::client::LIMITED_BY_LINK;
 use super::options::{MemoryKind, Named, Options, RemoteEnd};
 use super::pairs::{places, remote, served, task};
@@ -27,7 +27,7 @@ impl Probe for Options {
     }
 
     fn measure(&self, machine: &Machine, children: &mut Children<'_>) -> Result<(), ProbeError> {
-        // Whether there is a library at all is the first question: without it nothing else matters.
+        // Without the library nothing else works.
         let nics = match self.simulates_nic() {
             true => vec![simulated_nic()],
             false => match children.nics()? {
@@ -41,12 +41,14 @@ impl Probe for Options {
         let found = match places(self, &nics, &gpus) {
             Ok(places) => places,
             Err(why) => {
-                refuse(children, why);
+                report_impossible(children, why);
                 return Ok(());
             }
         };
         match &self.remote {
-            RemoteEnd::Here(named) => here(self, &nics, children, &gpus, &found, named.as_ref()),
+            RemoteEnd::Here(named) => {
+                measure_local(self, &nics, children, &gpus, &found, named.as_ref())
+            }
             RemoteEnd::At { .. } | RemoteEnd::Comes(..) | RemoteEnd::Launched(..) => {
                 across::run(self, children, &found)
             }
@@ -116,7 +118,7 @@ fn simulated_nic() -> ProbedNic {
     }
 }
 
-/// The GPUs that take part; none where there is no use in going on.
+/// The selected GPUs; none if the probe cannot continue.
 fn gpus(
     options: &Options,
     machine: &Machine,
@@ -142,7 +144,7 @@ fn gpus(
     Ok(Some(chosen.iter().map(|gpu| gpu.target()).collect()))
 }
 
-fn here(
+fn measure_local(
     options: &Options,
     nics: &[ProbedNic],
     children: &mut Children<'_>,
@@ -154,7 +156,7 @@ fn here(
         let remote = match named.map(|named| remote(options, nics, gpus, named, local)) {
             Some(Ok(remote)) => remote,
             Some(Err(why)) => {
-                refuse(children, why);
+                report_impossible(children, why);
                 return Ok(());
             }
             None => local.clone(),

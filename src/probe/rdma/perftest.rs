@@ -1,10 +1,10 @@
-//! The commands of perftest for the same ports, memory and sizes: the yardstick, for who wants to see it with other eyes.
+//! The commands of perftest for the same ports, memory and sizes, for comparison.
 
 use super::options::{Options, RemoteEnd};
 use crate::model::{ProbeReport, ProbedEnd};
 use crate::output::shell_word;
 
-/// Their lines: what to start at the remote side, and what at the near one.
+/// The command lines for the remote and the local end.
 pub fn commands(report: &ProbeReport, options: &Options) -> Vec<String> {
     let sizes = options.scope.terms.rdma_sizes();
     let Some(largest) = sizes.last().copied() else {
@@ -19,7 +19,7 @@ pub fn commands(report: &ProbeReport, options: &Options) -> Vec<String> {
         RemoteEnd::Comes(..) | RemoteEnd::Launched(..) => ("HOST", true),
     };
     for (number, local) in ends.iter().enumerate() {
-        // On another machine the remote end is what it is there.
+        // The remote machine has its own end.
         let remote = followed
             .iter()
             .find(|remote| remote.subject == local.subject)

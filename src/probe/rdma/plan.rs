@@ -1,4 +1,4 @@
-//! How much to do: what is verified, what is measured, at which sizes, how long each.
+//! The test cases: what is verified and measured, at which sizes, and for how long.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use super::control::Offer;
 use super::device::Device;
 use super::end::End;
 use super::kind::Kind;
-use super::purpose::{Purpose, Ways};
+use super::purpose::{Purpose, Traffic};
 use super::task::Task;
 use crate::probe::depth::{Depth, Terms};
 
-/// What is verified over each transport. An unreliable write alone tells nobody that it has arrived.
+/// Verified operations of each transport. A plain UC write is left out: its arrival cannot be detected.
 const VERIFIED: [(Transport, &[Kind]); 3] = [
     (
         Transport::Rc,
@@ -32,23 +32,23 @@ const VERIFIED: [(Transport, &[Kind]); 3] = [
     ),
     (Transport::Ud, &[Kind::Send, Kind::SendImmediate]),
 ];
-/// What is measured over a reliable connection.
+/// Operations measured over RC.
 const MEASURED: [Kind; 3] = [Kind::Write, Kind::Read, Kind::Send];
-/// The size that shows how many messages go through.
+/// Message size for the message rate.
 const RATE: usize = 8;
-/// Queue pairs that do so, unless more are asked for.
+/// Fewest queue pairs for the message rate.
 const RATE_PAIRS: u32 = 4;
 /// No message is larger: a NIC's largest region and a queue's largest message are no smaller.
-pub const MOST: usize = 1 << 30;
+pub const MAX_MESSAGE: usize = 1 << 30;
 /// Messages below this size are not worth to be staged.
-const STAGED: usize = 64 << 10;
+const MIN_STAGED: usize = 64 << 10;
 
-/// One thing that the leading end does.
+/// A test case of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TestCase {
-    /// So many bytes arrive as they were sent.
+    /// The bytes arrive unchanged.
     Verify(Transport, Kind, usize),
-    Turns(Kind, usize),
+    PingPong(Kind, usize),
     Stream(Kind, usize),
     /// Bandwidth of both directions at once.
     Both(usize),
@@ -58,47 +58,49 @@ pub enum TestCase {
 }
 
 impl TestCase {
-    /// What it needs to be connected for, where so many queue pairs are to move the bandwidth.
+    /// The purpose of its connection. `pairs` is the number of queue pairs for bandwidth.
     pub fn purpose(self, pairs: u32) -> Purpose {
-        let reliable = |pairs, kind, bytes, ways| Purpose {
+        let reliable = |pairs, kind, bytes, traffic| Purpose {
             transport: Transport::Rc,
             pairs,
             kind,
             bytes,
-            ways,
+            traffic,
         };
         match self {
             Self::Verify(transport, kind, bytes) => Purpose {
                 transport,
-                ..reliable(1, kind, bytes, Ways::One)
+                ..reliable(1, kind, bytes, Traffic::OneWay)
             },
-            // What is read is read by one end.
-            Self::Turns(kind @ (Kind::Read | Kind::FetchAdd | Kind::CompareSwap), bytes) => {
-                reliable(1, kind, bytes, Ways::One)
+            // Reads and atomics are one-sided.
+            Self::PingPong(kind @ (Kind::Read | Kind::FetchAdd | Kind::CompareSwap), bytes) => {
+                reliable(1, kind, bytes, Traffic::OneWay)
             }
-            Self::Turns(kind, bytes) => reliable(1, kind, bytes, Ways::Both),
-            Self::Stream(kind, bytes) => reliable(pairs, kind, bytes, Ways::One),
-            Self::Both(bytes) => reliable(pairs, Kind::Write, bytes, Ways::Both),
-            Self::Rate(bytes) => reliable(pairs.max(RATE_PAIRS), Kind::Write, bytes, Ways::One),
-            Self::Staged(bytes) => reliable(1, Kind::Send, bytes, Ways::Staged),
+            Self::PingPong(kind, bytes) => reliable(1, kind, bytes, Traffic::BothWays),
+            Self::Stream(kind, bytes) => reliable(pairs, kind, bytes, Traffic::OneWay),
+            Self::Both(bytes) => reliable(pairs, Kind::Write, bytes, Traffic::BothWays),
+            Self::Rate(bytes) => {
+                reliable(pairs.max(RATE_PAIRS), Kind::Write, bytes, Traffic::OneWay)
+            }
+            Self::Staged(bytes) => reliable(1, Kind::Send, bytes, Traffic::Staged),
         }
     }
 }
 
-/// What a staged connection that has a GPU at one end alone leaves out.
+/// Note for a staged connection with a GPU at one end only.
 const ONE_GPU: &str = "one end has GPU memory without GPUDirect RDMA, and the other has host memory: bandwidth is not \
                        measured, because staged copies run from GPU to GPU only";
 
-/// What the simulated NIC leaves out.
+/// Note for the simulated NIC.
 const RELIABLE: &str =
     "UC and UD are not verified: the simulated NIC has reliable connections only";
 
-/// All that is done between two ends, in order; and what is not, where something is left out.
+/// The test cases between two ends, in order, and a note about omitted ones.
 pub fn test_cases(task: &Task, end: &End, other: &Offer) -> (Vec<TestCase>, Option<&'static str>) {
     let ends = Ends {
         mtu: end.mtu.min(other.mtu) as usize,
         staged: end.is_staged() || other.staged,
-        gpus: end.way.pinned.is_some() && other.pinned,
+        gpus: end.selection.pinned.is_some() && other.pinned,
         seen: end.store.is_seen() && other.seen,
         reliable_only: matches!(end.device, Device::Sim(_)),
     };
@@ -117,7 +119,7 @@ pub fn test_cases(task: &Task, end: &End, other: &Offer) -> (Vec<TestCase>, Opti
     (test_cases_of(task, ends), left_out)
 }
 
-/// What of the ends decides.
+/// Properties of the ends that select the test cases.
 #[derive(Debug, Clone, Copy)]
 struct Ends {
     mtu: usize,
@@ -157,7 +159,7 @@ fn test_cases_of(task: &Task, ends: Ends) -> Vec<TestCase> {
         };
         kinds.iter().flat_map(of).collect()
     };
-    // What may be lost on its way comes last.
+    // Unreliable transports come last: they may lose messages.
     let [reliable, unreliable @ ..] = VERIFIED;
     let mut test_cases = verified(reliable);
     test_cases.extend(measured(terms, &sizes, ends));
@@ -167,22 +169,26 @@ fn test_cases_of(task: &Task, ends: Ends) -> Vec<TestCase> {
     test_cases
 }
 
-/// What is measured, over a reliable connection.
+/// Measurements over RC.
 fn measured(terms: &Terms, sizes: &[usize], ends: Ends) -> Vec<TestCase> {
     let most = sizes.last().copied().unwrap_or(1);
     let mut test_cases = Vec::new();
     if ends.staged {
-        // What the NIC alone does between pinned memory is not what was asked for.
-        test_cases.extend(sizes.iter().map(|size| TestCase::Turns(Kind::Send, *size)));
+        // Bandwidth between pinned buffers says nothing about the GPU memory under test.
+        test_cases.extend(
+            sizes
+                .iter()
+                .map(|size| TestCase::PingPong(Kind::Send, *size)),
+        );
         if ends.gpus {
             test_cases.extend(sizes.iter().map(|size| TestCase::Staged(*size)));
         }
         return test_cases;
     }
     for kind in MEASURED {
-        // A write is seen by the CPU, which sees nothing of what arrives in GPU memory.
+        // Write latency needs a CPU that polls the target, which GPU memory does not allow.
         if kind != Kind::Write || ends.seen {
-            test_cases.extend(sizes.iter().map(|size| TestCase::Turns(kind, *size)));
+            test_cases.extend(sizes.iter().map(|size| TestCase::PingPong(kind, *size)));
         }
     }
     for kind in MEASURED {
@@ -192,7 +198,7 @@ fn measured(terms: &Terms, sizes: &[usize], ends: Ends) -> Vec<TestCase> {
         Depth::Quick => vec![most],
         Depth::Default | Depth::Full => {
             let large = sizes.iter().copied();
-            large.filter(|size| *size >= STAGED.min(most)).collect()
+            large.filter(|size| *size >= MIN_STAGED.min(most)).collect()
         }
     };
     test_cases.extend(large.iter().copied().map(TestCase::Both));
@@ -232,7 +238,7 @@ impl Depth {
         }
     }
 
-    /// What one figure may cost.
+    /// Time of one measurement.
     pub fn rdma_point(self) -> Duration {
         Duration::from_millis(match self {
             Self::Quick => 60,
@@ -285,7 +291,7 @@ mod tests {
         };
         Task {
             subject: "mlx5_0:1".to_owned(),
-            part: Part::Follow(place),
+            part: Part::Server(place),
             limit: None,
             room: terms.rdma_room(),
             queue_pairs: 2,
@@ -295,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn small_requests_are_many_at_once_and_large_ones_few() {
+    fn depth_by_size() {
         assert_eq!(
             [1, 32 << 10, 64 << 10, 1 << 30].map(|bytes| depth_of(bytes, 1)),
             [128, 128, 64, 2]
@@ -304,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_verified_ends_at_the_largest_size_and_datagrams_at_the_mtu() {
+    fn verified_sizes() {
         let test_cases = test_cases_of(&task(Depth::Default, &[8, 4096], false), PLAIN);
         let sizes = |transport, kind| -> Vec<usize> {
             let of = |test_case: &TestCase| match test_case {
@@ -318,7 +324,7 @@ mod tests {
         assert_eq!(sizes(Transport::Rc, Kind::Write), [1, 64, 4096]);
         assert_eq!(sizes(Transport::Ud, Kind::Send), [1, 64]);
         assert_eq!(sizes(Transport::Rc, Kind::FetchAdd), [8]);
-        // What may be lost on its way is last.
+        // Unreliable transports are last.
         assert!(matches!(
             test_cases.last(),
             Some(TestCase::Verify(Transport::Ud, ..))
@@ -326,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_measured_depends_on_the_memory() {
+    fn measurements_by_memory() {
         let task = task(Depth::Quick, &[8, 65536], false);
         let has = |ends: Ends, test_case: TestCase| test_cases_of(&task, ends).contains(&test_case);
         let gpus = Ends {
@@ -335,8 +341,8 @@ mod tests {
             ..PLAIN
         };
         assert!(
-            has(PLAIN, TestCase::Turns(Kind::Write, 8))
-                && !has(gpus, TestCase::Turns(Kind::Write, 8))
+            has(PLAIN, TestCase::PingPong(Kind::Write, 8))
+                && !has(gpus, TestCase::PingPong(Kind::Write, 8))
         );
         assert!(!has(PLAIN, TestCase::Staged(65536)) && has(gpus, TestCase::Staged(65536)));
         let staged = Ends {
@@ -349,12 +355,14 @@ mod tests {
             gpus: false,
             ..staged
         };
-        assert!(has(one_gpu, TestCase::Turns(Kind::Send, 8)) && !has(one_gpu, TestCase::Staged(8)));
+        assert!(
+            has(one_gpu, TestCase::PingPong(Kind::Send, 8)) && !has(one_gpu, TestCase::Staged(8))
+        );
         assert!(!has(one_gpu, TestCase::Stream(Kind::Write, 8)));
     }
 
     #[test]
-    fn of_a_matrix_each_cell_is_one_figure() {
+    fn matrix_cell() {
         let task = task(Depth::Default, &[], true);
         let most = 64 << 20;
         let cell = [
@@ -365,39 +373,44 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_is_for_one_case_with_as_many_pairs_as_move_the_bandwidth() {
+    fn purpose_of_test_cases() {
         let of = |test_case: TestCase| {
             let purpose = test_case.purpose(2);
-            (purpose.transport, purpose.pairs, purpose.kind, purpose.ways)
+            (
+                purpose.transport,
+                purpose.pairs,
+                purpose.kind,
+                purpose.traffic,
+            )
         };
         for (test_case, expected) in [
             (
                 TestCase::Stream(Kind::Write, 8),
-                (Transport::Rc, 2, Kind::Write, Ways::One),
+                (Transport::Rc, 2, Kind::Write, Traffic::OneWay),
             ),
             (
                 TestCase::Both(8),
-                (Transport::Rc, 2, Kind::Write, Ways::Both),
+                (Transport::Rc, 2, Kind::Write, Traffic::BothWays),
             ),
             (
                 TestCase::Rate(8),
-                (Transport::Rc, 4, Kind::Write, Ways::One),
+                (Transport::Rc, 4, Kind::Write, Traffic::OneWay),
             ),
             (
-                TestCase::Turns(Kind::Send, 8),
-                (Transport::Rc, 1, Kind::Send, Ways::Both),
+                TestCase::PingPong(Kind::Send, 8),
+                (Transport::Rc, 1, Kind::Send, Traffic::BothWays),
             ),
             (
-                TestCase::Turns(Kind::Read, 8),
-                (Transport::Rc, 1, Kind::Read, Ways::One),
+                TestCase::PingPong(Kind::Read, 8),
+                (Transport::Rc, 1, Kind::Read, Traffic::OneWay),
             ),
             (
                 TestCase::Staged(8),
-                (Transport::Rc, 1, Kind::Send, Ways::Staged),
+                (Transport::Rc, 1, Kind::Send, Traffic::Staged),
             ),
             (
                 TestCase::Verify(Transport::Uc, Kind::Send, 8),
-                (Transport::Uc, 1, Kind::Send, Ways::One),
+                (Transport::Uc, 1, Kind::Send, Traffic::OneWay),
             ),
         ] {
             assert_eq!(of(test_case), expected, "{test_case:?}");

@@ -6,7 +6,7 @@ use verbs::{Access, Transport};
 
 use super::kind::{Kind, transport};
 
-/// What both ends must know of a test case to connect for it.
+/// The properties of a test case that both ends need to connect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Purpose {
     /// The transport of the queue pairs.
@@ -18,16 +18,20 @@ pub struct Purpose {
     /// The size of a message.
     pub bytes: usize,
     /// Which ends make requests.
-    pub ways: Ways,
+    #[serde(rename = "ways")]
+    pub traffic: Traffic,
 }
 
 /// Which ends make requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ways {
-    One,
-    Both,
-    /// The requester, from pinned memory that a copy engine fills and empties.
+pub enum Traffic {
+    /// The requester.
+    #[serde(rename = "one")]
+    OneWay,
+    #[serde(rename = "both")]
+    BothWays,
+    /// The requester, from pinned memory that a copy engine fills and drains.
     Staged,
 }
 
@@ -36,14 +40,14 @@ pub enum Ways {
 pub enum Role {
     /// It makes the requests.
     Requester,
-    /// Its memory is what the requests read or write.
+    /// The requests read or write its memory.
     Responder,
 }
 
 impl Purpose {
     /// The access flags of an end's memory.
     pub fn access(self, role: Role) -> Access {
-        let is_both = self.ways == Ways::Both;
+        let is_both = self.traffic == Traffic::BothWays;
         let requests = is_both || role == Role::Requester;
         let responds = is_both || role == Role::Responder;
         let is_write = matches!(self.kind, Kind::Write | Kind::WriteImmediate);
@@ -61,7 +65,7 @@ impl Purpose {
         }
     }
 
-    /// Whether the other end needs the rkey of an end's memory.
+    /// True if the remote end needs the rkey of this end's memory.
     pub fn is_remote(self, role: Role) -> bool {
         let access = self.access(role);
         access.remote_write || access.remote_read || access.remote_atomic
@@ -81,17 +85,17 @@ impl Role {
 mod tests {
     use super::*;
 
-    fn purpose(kind: Kind, ways: Ways) -> Purpose {
+    fn purpose(kind: Kind, traffic: Traffic) -> Purpose {
         Purpose {
             transport: Transport::Rc,
             pairs: 1,
             kind,
             bytes: 8,
-            ways,
+            traffic,
         }
     }
 
-    /// `l` for local writes, and `w`, `r`, `a` for what the other end may do.
+    /// `l` for local writes; `w`, `r`, `a` for remote writes, reads and atomics.
     fn letters(access: Access) -> String {
         let all = [
             (access.local_write, 'l'),
@@ -106,21 +110,21 @@ mod tests {
     }
 
     #[test]
-    fn each_end_grants_what_the_test_case_needs_and_nothing_else() {
-        // The end that leads, and the other.
-        for (kind, ways, is_client, is_server) in [
-            (Kind::Write, Ways::One, "", "lw"),
-            (Kind::WriteImmediate, Ways::One, "", "lw"),
-            (Kind::Read, Ways::One, "l", "r"),
-            (Kind::Send, Ways::One, "", "l"),
-            (Kind::SendImmediate, Ways::One, "", "l"),
-            (Kind::FetchAdd, Ways::One, "l", "la"),
-            (Kind::CompareSwap, Ways::One, "l", "la"),
-            (Kind::Write, Ways::Both, "lw", "lw"),
-            (Kind::Send, Ways::Both, "l", "l"),
-            (Kind::Send, Ways::Staged, "", "l"),
+    fn access_is_minimal() {
+        // Access of the requester, and of the responder.
+        for (kind, traffic, is_client, is_server) in [
+            (Kind::Write, Traffic::OneWay, "", "lw"),
+            (Kind::WriteImmediate, Traffic::OneWay, "", "lw"),
+            (Kind::Read, Traffic::OneWay, "l", "r"),
+            (Kind::Send, Traffic::OneWay, "", "l"),
+            (Kind::SendImmediate, Traffic::OneWay, "", "l"),
+            (Kind::FetchAdd, Traffic::OneWay, "l", "la"),
+            (Kind::CompareSwap, Traffic::OneWay, "l", "la"),
+            (Kind::Write, Traffic::BothWays, "lw", "lw"),
+            (Kind::Send, Traffic::BothWays, "l", "l"),
+            (Kind::Send, Traffic::Staged, "", "l"),
         ] {
-            let purpose = purpose(kind, ways);
+            let purpose = purpose(kind, traffic);
             let of = |role| letters(purpose.access(role));
             assert_eq!(
                 (of(Role::Requester), of(Role::Responder)),

@@ -1,4 +1,4 @@
-//! A queue pair of either device: created, connected, and what is posted to it and completes.
+//! Queue pairs of verbs devices and of the simulated NIC: creation, connection, work requests and completions.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -20,31 +20,31 @@ use crate::probe::random::random;
 
 /// Requests to send that a queue holds.
 const DEPTH: u32 = 128;
-/// Buffers to receive into: more than messages are on their way, so that none has to be sent again.
+/// Receive buffers: more than messages in flight, so that no message is sent again.
 pub const BUFFERS: u32 = 512;
-/// Bytes that go with a request, where the NIC has room for so many.
+/// Bytes of inline data to request.
 const INLINE: u32 = 64;
-/// What the NIC puts before a datagram: the route it came by.
+/// Bytes of the GRH that the NIC stores before a datagram.
 const ROUTE: usize = 40;
 /// Bits of a PSN.
 const PSN: u32 = 0xff_ffff;
 /// Bits of a Q_Key that programs may choose: with the highest bit set the queue pair's own is used.
 const QKEY: u32 = 0x7fff_ffff;
-/// Completions that are taken at once.
+/// Completions of one poll.
 const AT_ONCE: usize = 16;
 
 /// A request to send.
 #[derive(Debug, Clone, Copy)]
 pub struct Post {
-    /// Counted from 1 where completions are told apart.
+    /// Work request id, from 1.
     pub id: u64,
     pub operation: Operation,
-    /// Where in the region its bytes are.
+    /// Offset of its bytes in the region.
     pub at: usize,
     pub bytes: usize,
     /// It has a completion.
     pub signalled: bool,
-    /// The NIC takes the bytes with the request.
+    /// The bytes are in the WQE.
     pub inline: bool,
 }
 
@@ -70,15 +70,15 @@ pub struct WorkCompletion {
 }
 
 /// A queue pair of the simulated NIC.
-pub struct SimulatedPair {
+pub struct SimulatedQueuePair {
     queues: hca::QueuePair,
-    /// Of the requests whose completions are to come, in their order.
+    /// Ids of the outstanding signalled requests, in order.
     ids: VecDeque<u64>,
 }
 
-type Simulated = Rc<RefCell<SimulatedPair>>;
+type Simulated = Rc<RefCell<SimulatedQueuePair>>;
 
-/// A queue pair that is connected to none yet.
+/// A queue pair before it is connected.
 pub enum Unconnected {
     Verbs {
         pair: Box<QueuePair<Init>>,
@@ -90,7 +90,7 @@ pub enum Unconnected {
 }
 
 /// A connected queue pair.
-pub enum Pair {
+pub enum ActiveQueuePair {
     Verbs {
         pair: Box<QueuePair<Rts>>,
         datagram: Option<Datagram>,
@@ -140,10 +140,10 @@ impl Unconnected {
         let transport = purpose.transport;
         let options = QueuePairOptions {
             receive_depth: BUFFERS,
-            // A datagram comes with its route.
+            // The first SGE takes the GRH of a datagram.
             receive_pieces: if transport == Transport::Ud { 2 } else { 1 },
-            // The CPU takes along what is inline, and reaches no GPU's memory.
-            inline_bytes: if end.way.memory_path.is_none() {
+            // The CPU copies inline data, and cannot read GPU memory.
+            inline_bytes: if end.selection.memory_path.is_none() {
                 INLINE
             } else {
                 0
@@ -165,7 +165,7 @@ impl Unconnected {
         })
     }
 
-    /// What the other end must know of it.
+    /// The endpoint that the remote end needs.
     pub fn endpoint(&self) -> Endpoint {
         match self {
             Self::Verbs { endpoint, .. } => *endpoint,
@@ -177,14 +177,14 @@ impl Unconnected {
         }
     }
 
-    /// Connects it with the other end's: the queue pair, and the completions of what it sends and receives.
+    /// Connects it to the remote queue pair. Returns the completions of sent and of received messages.
     pub fn connect(
         self,
         end: &End,
         transport: Transport,
         other: &Offer,
         theirs: Endpoint,
-    ) -> Result<(Pair, [Completions; 2]), StepError> {
+    ) -> Result<(ActiveQueuePair, [Completions; 2]), StepError> {
         match (self, &end.device) {
             (
                 Self::Verbs {
@@ -222,7 +222,7 @@ impl Unconnected {
                 };
                 let completions = [sent, received].map(Completions::Verbs);
                 let pair = Box::new(pair);
-                Ok((Pair::Verbs { pair, datagram }, completions))
+                Ok((ActiveQueuePair::Verbs { pair, datagram }, completions))
             }
             (Self::Sim(pair), Device::Sim(hca)) => connect_simulated(hca, *pair, other, theirs),
             _ => Err(StepError::OutOfStep),
@@ -235,10 +235,10 @@ fn connect_simulated(
     pair: hca::QueuePair,
     other: &Offer,
     theirs: Endpoint,
-) -> Result<(Pair, [Completions; 2]), StepError> {
+) -> Result<(ActiveQueuePair, [Completions; 2]), StepError> {
     let remote = hca::Endpoint::new(other.lid, theirs.queue_pair);
     hca.connect(pair.endpoint, remote, RetryPolicy::default())?;
-    let pair = Rc::new(RefCell::new(SimulatedPair {
+    let pair = Rc::new(RefCell::new(SimulatedQueuePair {
         queues: pair,
         ids: VecDeque::new(),
     }));
@@ -246,7 +246,7 @@ fn connect_simulated(
         Completions::Sent(Rc::clone(&pair)),
         Completions::Received(Rc::clone(&pair)),
     ];
-    Ok((Pair::Sim(pair), completions))
+    Ok((ActiveQueuePair::Sim(pair), completions))
 }
 
 /// A random PSN and Q_Key.
@@ -255,7 +255,7 @@ fn random_numbers() -> Result<[u32; 2], StepError> {
     Ok([number()?, number()?])
 }
 
-impl Pair {
+impl ActiveQueuePair {
     /// Bytes that go with a request.
     pub fn inline_bytes(&self) -> usize {
         match self {
@@ -300,7 +300,7 @@ impl Pair {
         }
     }
 
-    /// Posts a buffer for a message to come. A datagram's route goes to `beside`.
+    /// Posts a receive buffer. The GRH of a datagram goes to `beside`.
     pub fn receive(
         &mut self,
         region: &MemoryRegion,
@@ -355,14 +355,14 @@ fn work(operation: Operation, datagram: Option<&Datagram>) -> Work<'_> {
 }
 
 impl Completions {
-    /// Takes those that are there, at most 16; a request that failed is an error.
+    /// Takes the available completions, at most 16. A failed request is an error.
     pub fn take(&self, into: &mut Vec<WorkCompletion>) -> Result<(), StepError> {
         into.clear();
         let pair = match self {
             Self::Verbs(queue) => return take_verbs(queue, into),
             Self::Sent(pair) | Self::Received(pair) => pair,
         };
-        let SimulatedPair { queues, ids } = &mut *pair.borrow_mut();
+        let SimulatedQueuePair { queues, ids } = &mut *pair.borrow_mut();
         let is_sent = matches!(self, Self::Sent(_));
         while into.len() < AT_ONCE {
             let completions = match is_sent {

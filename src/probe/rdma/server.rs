@@ -1,53 +1,54 @@
-//! The end that follows: it does its part of each step, and tells what it found where the bytes arrived.
+//! The server: it does its part of each step, and reports whether the right bytes arrived.
 
 use std::io;
 use std::time::Duration;
 
 use gpu::Pattern;
 
-use super::agree::{allowance, offers, one_simulated, told, word};
-use super::connected::{ConnectedQueuePair, join};
+use super::agree::{allowance, check_word, exchange_offers, report_failure, simulated_note};
+use super::connected::{ConnectedQueuePair, connect_queue_pairs};
 use super::control::{Control, Flow, Message, Offer, Step, expect};
 use super::end::End;
 use super::kind::Kind;
 use super::memory::half;
-use super::purpose::{Purpose, Role, Ways};
+use super::ping_pong::{First, ping_pong, prepare};
+use super::purpose::{Purpose, Role, Traffic};
 use super::staged;
-use super::stream::{Receiving, SAID, drive};
-use super::turns::{First, play, prepare};
+use super::stream::{IMMEDIATE, Receiving, drive};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 use crate::probe::statistics::Figures;
 
-/// However long the other end takes between two steps: it is heard where it ends.
-const BETWEEN: Duration = Duration::from_secs(60);
-/// No step takes longer.
-const LONGEST: Duration = Duration::from_secs(3600);
-/// No end asks for more queue pairs, nor for more messages in a step.
-const MOST_PAIRS: u32 = 64;
-const MOST_MESSAGES: u32 = 10_000_000;
+/// Longest time between two steps. The client's end is noticed earlier.
+const STEP_WAIT: Duration = Duration::from_secs(60);
+/// Longest time of a step.
+const MAX_STEP_TIME: Duration = Duration::from_secs(3600);
+/// Most queue pairs, and most messages of a step.
+const MAX_PAIRS: u32 = 64;
+const MAX_MESSAGES: u32 = 10_000_000;
 /// Bytes that an atomic operation changes.
 const WORD: usize = 8;
 
-/// Does what the other end says, until that says that it was all.
+/// Executes the client's steps until [`Step::End`].
 pub fn server(
     end: &mut End,
     room: usize,
     control: &mut Control,
     reporter: Option<&mut Reporter<'_>>,
 ) -> Result<(), StepError> {
-    obey(end, room, control, reporter).map_err(|failure| told(Some(end), control, failure))
+    serve(end, room, control, reporter)
+        .map_err(|failure| report_failure(Some(end), control, failure))
 }
 
-fn obey(
+fn serve(
     end: &mut End,
     room: usize,
     control: &mut Control,
     mut reporter: Option<&mut Reporter<'_>>,
 ) -> Result<(), StepError> {
-    let other = offers(end, control, room)?;
+    let other = exchange_offers(end, control, room)?;
     if let (Some(reporter), true) = (&mut reporter, end.is_simulated() != other.simulated) {
-        reporter.note(one_simulated(other.simulated))?;
+        reporter.note(simulated_note(other.simulated))?;
     }
     let mut doing = |what: &str, time: Duration| match &mut reporter {
         Some(reporter) => reporter.doing_for(what, time),
@@ -55,8 +56,8 @@ fn obey(
     };
     let mut connection: Option<Connection> = None;
     loop {
-        doing("the next step of the client", BETWEEN)?;
-        let Message::Step(step) = control.receive(BETWEEN)? else {
+        doing("the next step of the client", STEP_WAIT)?;
+        let Message::Step(step) = control.receive(STEP_WAIT)? else {
             return Err(StepError::OutOfStep);
         };
         match step {
@@ -77,7 +78,7 @@ fn obey(
     }
 }
 
-/// Does its part of a step of a test case, and says what it found where the bytes arrived.
+/// Does the server's part of a step. Returns the error in the bytes that arrived.
 fn measure(
     end: &End,
     step: Step,
@@ -89,61 +90,67 @@ fn measure(
         Step::End | Step::Connect(_) | Step::Disconnect => return Err(StepError::OutOfStep),
         Step::Verify { kind, bytes, seeds } => {
             doing("the message to verify", allowance(bytes))?;
-            let connected = first(queue_pairs_for(connection, kind, bytes, &[Ways::One])?)?;
-            verified(end, connected, control, kind, bytes, seeds)?
+            let connected = first_queue_pair(queue_pairs_for(
+                connection,
+                kind,
+                bytes,
+                &[Traffic::OneWay],
+            )?)?;
+            verify(end, connected, control, kind, bytes, seeds)?
         }
         Step::Stream(flow) => {
-            doing("messages of the client", allowed(flow.time))?;
-            possible(flow)?;
-            let connected = queue_pairs_for(connection, flow.kind, flow.bytes, &[Ways::One])?;
-            streamed(end, connected, flow, control)?
+            doing("messages of the client", bounded(flow.time))?;
+            check_flow(flow)?;
+            let connected = queue_pairs_for(connection, flow.kind, flow.bytes, &[Traffic::OneWay])?;
+            receive_stream(end, connected, flow, control)?
         }
         Step::Both(flow) => {
-            doing("messages both ways", allowed(flow.time))?;
-            possible(flow)?;
-            let connected = queue_pairs_for(connection, flow.kind, flow.bytes, &[Ways::Both])?;
+            doing("messages both ways", bounded(flow.time))?;
+            check_flow(flow)?;
+            let connected =
+                queue_pairs_for(connection, flow.kind, flow.bytes, &[Traffic::BothWays])?;
             control.send(Message::Ready)?;
             let samples = drive(end, connected, flow, true, control)?;
-            expect(control, &Message::Done, allowed(flow.time))?;
+            expect(control, &Message::Done, bounded(flow.time))?;
             let seconds = Figures::of(&samples).map_or(0.0, |figures| figures.median);
             control.send(Message::Took(seconds))?;
             None
         }
         Step::Staged(flow) => {
-            doing("chunks of the client", allowed(flow.time))?;
-            possible(flow)?;
-            let connected = first(queue_pairs_for(
+            doing("chunks of the client", bounded(flow.time))?;
+            check_flow(flow)?;
+            let connected = first_queue_pair(queue_pairs_for(
                 connection,
                 flow.kind,
                 flow.bytes,
-                &[Ways::Staged],
+                &[Traffic::Staged],
             )?)?;
-            before(end, flow)?;
+            prepare_memory(end, flow)?;
             staged::prepare(connected, flow)?;
             control.send(Message::Ready)?;
             staged::receive(end, connected, flow, control)?;
-            expect(control, &Message::Done, allowed(flow.time))?;
-            compared(end, flow)?
+            expect(control, &Message::Done, bounded(flow.time))?;
+            compare(end, flow)?
         }
-        Step::Turns {
+        Step::PingPong {
             kind,
             bytes,
             count,
             time,
         } => {
-            let time = allowed(time);
+            let time = bounded(time);
             doing("ping-pong messages", time)?;
-            let connected = first(queue_pairs_for(
+            let connected = first_queue_pair(queue_pairs_for(
                 connection,
                 kind,
                 bytes,
-                &[Ways::One, Ways::Both],
+                &[Traffic::OneWay, Traffic::BothWays],
             )?)?;
-            counted(count)?;
+            check_count(count)?;
             prepare(end, connected, kind, bytes, count)?;
             control.send(Message::Ready)?;
             if kind == Kind::Write || kind.is_received() {
-                play(end, connected, kind, (bytes, count), First::They, control)?;
+                ping_pong(end, connected, kind, (bytes, count), First::Remote, control)?;
             }
             expect(control, &Message::Done, time)?;
             None
@@ -158,7 +165,7 @@ struct Connection {
 }
 
 impl Connection {
-    /// Connects for the test case that the other side asks for, if it fits into this side's memory.
+    /// Connects for the client's test case, if it fits into the memory of this end.
     fn new(
         end: &End,
         purpose: Purpose,
@@ -166,13 +173,13 @@ impl Connection {
         other: &Offer,
         control: &mut Control,
     ) -> Result<Self, StepError> {
-        let is_possible = (1..=MOST_PAIRS).contains(&purpose.pairs)
+        let is_possible = (1..=MAX_PAIRS).contains(&purpose.pairs)
             && (1..=half(room)).contains(&purpose.bytes)
             && (!purpose.kind.is_atomic() || purpose.bytes == WORD);
         match is_possible {
             true => Ok(Self {
                 purpose,
-                connected: join(end, purpose, Role::Responder, other, control)?,
+                connected: connect_queue_pairs(end, purpose, Role::Responder, other, control)?,
             }),
             false => Err(StepError::OutOfStep),
         }
@@ -184,11 +191,12 @@ fn queue_pairs_for<'c>(
     connection: &'c mut Option<Connection>,
     kind: Kind,
     bytes: usize,
-    ways: &[Ways],
+    traffic: &[Traffic],
 ) -> Result<&'c mut [ConnectedQueuePair], StepError> {
     match connection {
         Some(Connection { purpose, connected })
-            if (purpose.kind, purpose.bytes) == (kind, bytes) && ways.contains(&purpose.ways) =>
+            if (purpose.kind, purpose.bytes) == (kind, bytes)
+                && traffic.contains(&purpose.traffic) =>
         {
             Ok(connected)
         }
@@ -196,33 +204,35 @@ fn queue_pairs_for<'c>(
     }
 }
 
-fn counted(count: u32) -> Result<(), StepError> {
-    match count <= MOST_MESSAGES {
+fn check_count(count: u32) -> Result<(), StepError> {
+    match count <= MAX_MESSAGES {
         true => Ok(()),
         false => Err(StepError::OutOfStep),
     }
 }
 
 /// Checks the number of messages of a flow.
-fn possible(flow: Flow) -> Result<(), StepError> {
-    counted(flow.count)?;
+fn check_flow(flow: Flow) -> Result<(), StepError> {
+    check_count(flow.count)?;
     match flow.depth {
         0 => Err(StepError::OutOfStep),
         _ => Ok(()),
     }
 }
 
-fn first(connected: &mut [ConnectedQueuePair]) -> Result<&mut ConnectedQueuePair, StepError> {
+fn first_queue_pair(
+    connected: &mut [ConnectedQueuePair],
+) -> Result<&mut ConnectedQueuePair, StepError> {
     connected.first_mut().ok_or(StepError::OutOfStep)
 }
 
-/// What the other side asks for, and no more than a person waits: it may be another program.
-fn allowed(time: Duration) -> Duration {
-    time.min(LONGEST)
+/// Limits a time that the client sent: it may be another program.
+fn bounded(time: Duration) -> Duration {
+    time.min(MAX_STEP_TIME)
 }
 
-/// What is read from here, or what is here before something arrives.
-fn before(end: &End, flow: Flow) -> Result<(), StepError> {
+/// Fills the memory with what the client reads, or with what its bytes replace.
+fn prepare_memory(end: &End, flow: Flow) -> Result<(), StepError> {
     match flow.seeds {
         Some([sent, _]) if flow.kind == Kind::Read => end.fill(flow.bytes, Pattern::new(sent)),
         Some([_, before]) => end.fill(flow.bytes, Pattern::new(before)),
@@ -230,8 +240,8 @@ fn before(end: &End, flow: Flow) -> Result<(), StepError> {
     }
 }
 
-/// What is wrong with what arrived.
-fn compared(end: &End, flow: Flow) -> Result<Option<String>, StepError> {
+/// Returns the error in the bytes that arrived.
+fn compare(end: &End, flow: Flow) -> Result<Option<String>, StepError> {
     match flow.seeds {
         Some([sent, _]) if flow.kind != Kind::Read => {
             let wrong = end.check(flow.bytes, Pattern::new(sent))?;
@@ -241,13 +251,13 @@ fn compared(end: &End, flow: Flow) -> Result<Option<String>, StepError> {
     }
 }
 
-fn streamed(
+fn receive_stream(
     end: &End,
     connected: &mut [ConnectedQueuePair],
     flow: Flow,
     control: &mut Control,
 ) -> Result<Option<String>, StepError> {
-    before(end, flow)?;
+    prepare_memory(end, flow)?;
     if flow.kind.is_received() {
         let receiving = Receiving::begin(connected, flow)?;
         control.send(Message::Ready)?;
@@ -255,11 +265,11 @@ fn streamed(
     } else {
         control.send(Message::Ready)?;
     }
-    expect(control, &Message::Done, allowed(flow.time))?;
-    compared(end, flow)
+    expect(control, &Message::Done, bounded(flow.time))?;
+    compare(end, flow)
 }
 
-fn verified(
+fn verify(
     end: &End,
     connected: &mut ConnectedQueuePair,
     control: &mut Control,
@@ -277,9 +287,9 @@ fn verified(
         connected.receive(1, 0, bytes)?;
     }
     control.send(Message::Ready)?;
-    let mut said = None;
+    let mut received = None;
     if kind.is_received() {
-        said = connected
+        received = connected
             .received
             .wait(control)?
             .first()
@@ -287,14 +297,14 @@ fn verified(
     }
     expect(control, &Message::Done, allowance(bytes))?;
     end.arrive(0, bytes)?;
-    if said != kind.has_immediate().then_some(SAID) {
+    if received != kind.has_immediate().then_some(IMMEDIATE) {
         return Ok(Some(format!(
-            "the immediate data is {said:x?}, expected {SAID:#x}"
+            "the immediate data is {received:x?}, expected {IMMEDIATE:#x}"
         )));
     }
     match kind {
         Kind::Read => Ok(None),
-        _ if kind.is_atomic() => word(end, sent),
+        _ if kind.is_atomic() => check_word(end, sent),
         _ => Ok(end
             .check(bytes, Pattern::new(sent))?
             .map(|wrong| wrong.to_string())),

@@ -7,19 +7,19 @@ use std::time::Instant;
 use gdsync::wire::Operation;
 use gpu::{DeviceMemory, Event, HostMemory, Stream};
 
-use super::connected::{ConnectedQueuePair, Waiting};
+use super::connected::{ConnectedQueuePair, PollTimer};
 use super::control::{Control, Flow};
 use super::end::End;
 use super::memory_paths::{CHUNK, SLOTS};
 use super::queue_pair::Post;
 use crate::probe::failure::StepError;
 
-/// So many messages, at least, are timed together.
+/// Fewest messages of a sample.
 const BLOCK: usize = 4;
-/// A chunk, or an empty message that says that its slot is free.
+/// A chunk, or an empty message that frees its slot.
 const SEND: Operation = Operation::Send { immediate: None };
 
-/// What one side works with.
+/// The buffers and stream of one end.
 struct Stage<'e> {
     host: &'e HostMemory,
     memory: &'e DeviceMemory,
@@ -28,7 +28,7 @@ struct Stage<'e> {
     copied: Vec<Event>,
 }
 
-/// Where a message's chunk is, and its bytes.
+/// Offset and length of a chunk of a message.
 #[derive(Debug, Clone, Copy)]
 struct Chunk {
     number: usize,
@@ -37,7 +37,7 @@ struct Chunk {
 }
 
 impl Chunk {
-    /// The one of this number, of messages of so many bytes.
+    /// Chunk `number` of messages of `message` bytes.
     fn of(number: usize, message: usize) -> Self {
         let offset = number % chunks(message) * CHUNK;
         Self {
@@ -58,7 +58,8 @@ fn chunks(message: usize) -> usize {
 
 impl<'e> Stage<'e> {
     fn of(end: &'e End) -> Result<Self, StepError> {
-        let (Some(host), Some((memory, stream))) = (&end.way.pinned, end.store.device()) else {
+        let (Some(host), Some((memory, stream))) = (&end.selection.pinned, end.store.device())
+        else {
             return Err(StepError::OutOfStep);
         };
         let copied: Result<Vec<Event>, _> = (0..SLOTS).map(|_| memory.gpu().event()).collect();
@@ -71,7 +72,7 @@ impl<'e> Stage<'e> {
     }
 }
 
-/// Posts a buffer for what arrives in a slot.
+/// Posts the receive buffer of a slot.
 fn expect(connected: &mut ConnectedQueuePair, slot: usize) -> Result<(), StepError> {
     connected.receive(slot as u64, slot * CHUNK, CHUNK)
 }
@@ -86,14 +87,14 @@ pub fn send(
 ) -> Result<Vec<f64>, StepError> {
     let stage = Stage::of(end)?;
     let total = chunks(flow.bytes) * flow.count as usize;
-    // What the other end says is nothing but that it says something.
+    // Empty messages, which free slots.
     for _ in 0..SLOTS.min(total) {
         connected.receive(0, 0, 0)?;
     }
     let mut copying = VecDeque::new();
     let (mut begun, mut sent, mut freed) = (0, 0, 0);
     let mut marks = Vec::new();
-    let mut waiting = Waiting::new(end.timeout);
+    let mut timer = PollTimer::new(end.timeout);
     while freed < total || sent < total {
         let mut any = false;
         while begun < total && begun - freed < SLOTS {
@@ -118,15 +119,15 @@ pub fn send(
             connected.send(Post::new(SEND, chunk.slot() * CHUNK, chunk.bytes))?;
             any = true;
         }
-        sent += connected.sent.look()?.len();
-        let said = connected.received.look()?.len();
-        for _ in 0..said {
+        sent += connected.sent.poll()?.len();
+        let received = connected.received.poll()?.len();
+        for _ in 0..received {
             freed += 1;
             if freed + SLOTS <= total {
                 connected.receive(0, 0, 0)?;
             }
         }
-        // Several may come at once: a time is that of all messages since the one before.
+        // Several may arrive at once: a sample covers all messages since the last one.
         let messages = freed / chunks(flow.bytes);
         if marks
             .last()
@@ -134,9 +135,9 @@ pub fn send(
         {
             marks.push((Instant::now(), messages));
         }
-        match any || said > 0 {
-            true => waiting = Waiting::new(end.timeout),
-            false => waiting.look("a chunk to arrive", control)?,
+        match any || received > 0 {
+            true => timer = PollTimer::new(end.timeout),
+            false => timer.tick("a chunk to arrive", control)?,
         }
     }
     let seconds = |pair: &[(Instant, usize)]| {
@@ -146,13 +147,13 @@ pub fn send(
     Ok(marks.windows(2).map(seconds).collect())
 }
 
-/// The other side's buffers, before it is sent to.
+/// Posts the receiver's buffers.
 pub fn prepare(connected: &mut ConnectedQueuePair, flow: Flow) -> Result<(), StepError> {
     let total = chunks(flow.bytes) * flow.count as usize;
     (0..SLOTS.min(total)).try_for_each(|slot| expect(connected, slot))
 }
 
-/// Receives them: what arrives is copied to GPU memory, and the slot given free.
+/// Receives the messages: copies each chunk to GPU memory and frees its slot.
 pub fn receive(
     end: &End,
     connected: &mut ConnectedQueuePair,
@@ -163,10 +164,10 @@ pub fn receive(
     let total = chunks(flow.bytes) * flow.count as usize;
     let mut copying = VecDeque::new();
     let (mut arrived, mut sent, mut freed) = (0, 0, 0);
-    let mut waiting = Waiting::new(end.timeout);
+    let mut timer = PollTimer::new(end.timeout);
     while freed < total || sent < total {
-        let said = connected.received.look()?.len();
-        for _ in 0..said {
+        let received = connected.received.poll()?.len();
+        for _ in 0..received {
             // They arrive in the order in which they were sent, and take the slots in the order in which these were posted.
             let chunk = Chunk::of(arrived, flow.bytes);
             let Chunk { offset, bytes, .. } = chunk;
@@ -181,7 +182,7 @@ pub fn receive(
             copying.push_back(chunk);
             arrived += 1;
         }
-        let mut any = said > 0;
+        let mut any = received > 0;
         while let Some(chunk) = copying.front().copied() {
             if !stage.copied[chunk.slot()].is_done()? {
                 break;
@@ -195,10 +196,10 @@ pub fn receive(
             connected.send(Post::new(SEND, 0, 0))?;
             any = true;
         }
-        sent += connected.sent.look()?.len();
+        sent += connected.sent.poll()?.len();
         match any {
-            true => waiting = Waiting::new(end.timeout),
-            false => waiting.look("a chunk of the remote end", control)?,
+            true => timer = PollTimer::new(end.timeout),
+            false => timer.tick("a chunk of the remote end", control)?,
         }
     }
     Ok(())
@@ -209,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_cut_into_chunks_and_the_next_begins_at_its_start() {
+    fn chunks_of_messages() {
         let message = 2 * CHUNK + 8;
         assert_eq!([1, CHUNK, CHUNK + 1, message].map(chunks), [1, 1, 2, 3]);
         let places: Vec<_> = (0..4)

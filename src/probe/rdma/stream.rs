@@ -4,14 +4,14 @@ use std::time::Instant;
 
 use gdsync::wire::{Operation, RemoteAddress};
 
-use super::connected::{ConnectedQueuePair, Waiting};
+use super::connected::{ConnectedQueuePair, PollTimer};
 use super::control::{Control, Flow};
 use super::end::End;
 use super::kind::Kind;
 use super::queue_pair::{BUFFERS, Post};
 use crate::probe::failure::StepError;
 
-/// How far a queue pair has come.
+/// Progress of a queue pair.
 #[derive(Debug, Clone, Copy, Default)]
 struct Lane {
     posted: u32,
@@ -35,14 +35,14 @@ pub fn drive(
         depth,
         ..
     } = flow;
-    // One in four is told: the others are done when a later one is.
-    let told = (depth / 4).max(1);
+    // One in four is interval: the others are done when a later one is.
+    let interval = (depth / 4).max(1);
     let mut lanes = vec![Lane::default(); connected.len()];
     let total = count.saturating_mul(lanes.len() as u32);
     let block = depth.saturating_mul(lanes.len() as u32).max(1);
     let mut done = 0;
     let mut marks = vec![];
-    let mut waiting = Waiting::new(end.timeout);
+    let mut timer = PollTimer::new(end.timeout);
     while done < total {
         let before = done;
         for (connected, lane) in connected.iter_mut().zip(&mut lanes) {
@@ -55,23 +55,23 @@ pub fn drive(
                 lane.posted += 1;
                 connected.send(Post {
                     id: u64::from(lane.posted),
-                    signalled: lane.posted % told == 0 || lane.posted == count,
+                    signalled: lane.posted % interval == 0 || lane.posted == count,
                     ..post
                 })?;
             }
-            if let Some(last) = connected.sent.look()?.last() {
+            if let Some(last) = connected.sent.poll()?.last() {
                 done += last.id as u32 - lane.done;
                 lane.done = last.id as u32;
             }
         }
         if done == before {
-            waiting.look("the completion of a request", control)?;
+            timer.tick("the completion of a request", control)?;
             continue;
         }
         if done / block > before / block {
             marks.push((Instant::now(), done));
         }
-        waiting = Waiting::new(end.timeout);
+        timer = PollTimer::new(end.timeout);
     }
     let seconds = |pair: &[(Instant, u32)]| {
         let time = pair[1].0.duration_since(pair[0].0);
@@ -80,7 +80,7 @@ pub fn drive(
     Ok(marks.windows(2).map(seconds).collect())
 }
 
-/// The other side of it: buffers for what is received.
+/// The receiver of a stream.
 pub struct Receiving {
     lanes: Vec<Lane>,
     bytes: usize,
@@ -88,7 +88,7 @@ pub struct Receiving {
 }
 
 impl Receiving {
-    /// Posts as many as there is room for.
+    /// Posts the first buffers.
     pub fn begin(connected: &mut [ConnectedQueuePair], flow: Flow) -> Result<Self, StepError> {
         let mut receiving = Self {
             lanes: vec![Lane::default(); connected.len()],
@@ -103,18 +103,18 @@ impl Receiving {
         Ok(receiving)
     }
 
-    /// Takes all, and posts a buffer again for each.
+    /// Receives all messages, and reposts a buffer for each.
     pub fn finish(
         mut self,
         end: &End,
         connected: &mut [ConnectedQueuePair],
         control: &mut Control,
     ) -> Result<(), StepError> {
-        let mut waiting = Waiting::new(end.timeout);
+        let mut timer = PollTimer::new(end.timeout);
         while self.lanes.iter().any(|lane| lane.done < self.count) {
             let mut any = false;
             for (connected, lane) in connected.iter_mut().zip(&mut self.lanes) {
-                let arrived = connected.received.look()?.len() as u32;
+                let arrived = connected.received.poll()?.len() as u32;
                 any |= arrived > 0;
                 lane.done += arrived;
                 for _ in 0..arrived {
@@ -124,8 +124,8 @@ impl Receiving {
                 }
             }
             match any {
-                true => waiting = Waiting::new(end.timeout),
-                false => waiting.look("a message of the remote end", control)?,
+                true => timer = PollTimer::new(end.timeout),
+                false => timer.tick("a message of the remote end", control)?,
             }
         }
         Ok(())
@@ -140,11 +140,11 @@ impl Lane {
 }
 
 /// The immediate data of a request that has some.
-pub const SAID: u32 = 0x0067_6472;
+pub const IMMEDIATE: u32 = 0x0067_6472;
 
-/// What a request of a kind does.
+/// The operation of a request.
 pub fn operation(kind: Kind, remote: RemoteAddress) -> Operation {
-    let immediate = kind.has_immediate().then_some(SAID);
+    let immediate = kind.has_immediate().then_some(IMMEDIATE);
     match kind {
         Kind::Write | Kind::WriteImmediate => Operation::Write { remote, immediate },
         Kind::Read => Operation::Read { remote },

@@ -18,7 +18,7 @@ pub struct Port {
     pub simulated: bool,
 }
 
-/// By which way a NIC reaches GPU memory.
+/// Memory path between a NIC and GPU memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryPath {
@@ -51,22 +51,22 @@ pub enum Memory {
     Huge,
     /// Pages that a GPU's driver pinned.
     Pinned(Target),
-    /// A GPU's own, by this memory path; by none, the first one that works.
+    /// GPU memory by this memory path, or by the first one that works.
     Gpu(Target, Option<MemoryPath>),
 }
 
-/// What an end is made of.
+/// Port and memory of an end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Place {
     /// As results name it: `GPU0 mlx5_0:1`.
     pub subject: String,
     pub port: Port,
     pub memory: Memory,
-    /// How GPU and NIC meet, in nvidia-smi's letters.
+    /// Path class of GPU and NIC, as nvidia-smi names it.
     pub class: Option<String>,
-    /// What the way between GPU and NIC carries, bytes a second.
+    /// Bandwidth of the path between GPU and NIC, bytes per second.
     pub path: Option<u64>,
-    /// What the port carries, bytes a second.
+    /// Bandwidth of the port, bytes per second.
     pub rate: Option<u64>,
 }
 
@@ -74,11 +74,13 @@ pub struct Place {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
-    /// Both, on this machine: the one that leads first.
+    /// Both, on this machine: the client first.
     Both(Place, Place),
-    /// The one that leads; the other is where the parent is connected to.
-    Lead(Place),
-    Follow(Place),
+    /// The client; the parent is connected to the server.
+    #[serde(rename = "lead")]
+    Client(Place),
+    #[serde(rename = "follow")]
+    Server(Place),
 }
 
 /// A connection to prove and to measure.
@@ -87,7 +89,7 @@ pub struct Task {
     /// As results name it: `GPU0 mlx5_0:1`, or `GPU0 mlx5_0:1 -> GPU1 mlx5_1:1`.
     pub subject: String,
     pub part: Part,
-    /// What the connection carries, bytes a second; none where that is not known.
+    /// Bandwidth of the connection, bytes per second; none if unknown.
     pub limit: Option<u64>,
     /// The largest message: each end has room for two.
     pub room: usize,

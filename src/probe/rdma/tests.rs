@@ -1,8 +1,8 @@
-//! What the two ends say to each other, without a NIC.
+//! Messages between the two ends, without a NIC.
 
 use super::control::{Message, Step};
 use super::kind::Kind;
-use super::purpose::{Purpose, Ways};
+use super::purpose::{Purpose, Traffic};
 use verbs::Transport;
 
 fn connect(transport: Transport) -> Step {
@@ -11,12 +11,12 @@ fn connect(transport: Transport) -> Step {
         pairs: 2,
         kind: Kind::Write,
         bytes: 8,
-        ways: Ways::One,
+        traffic: Traffic::OneWay,
     })
 }
 
 #[test]
-fn what_is_said_goes_over_a_wire_as_json() {
+fn messages_round_trip_as_json() {
     let verify = Step::Verify {
         kind: Kind::WriteImmediate,
         bytes: 4096,

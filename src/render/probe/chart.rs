@@ -1,9 +1,11 @@
 //! Bandwidth over size as panels of lines, independent of the output format.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::size;
 use crate::model::{Bucket, GIGABYTES_PER_SECOND, MICROSECONDS, ProbeReport, ProbeResult};
+use crate::render::svg::Stroke;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Panel {
@@ -18,21 +20,11 @@ pub struct Panel {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    pub look: Look,
+    pub stroke: Stroke,
     /// For example `mapping, from NUMA node 1`.
     pub label: String,
     /// Bytes and GB/s, by size.
     pub points: Vec<(f64, f64)>,
-}
-
-/// Line style, by importance.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Look {
-    Fourth,
-    Third,
-    Second,
-    /// The subject of the panel.
-    First,
 }
 
 /// Directions: the word in result names and the label.
@@ -49,14 +41,14 @@ pub fn panels(report: &ProbeReport) -> Vec<Panel> {
     };
     panels.iter_mut().for_each(|panel| {
         panel.lines.retain(|line| !line.points.is_empty());
-        panel.lines.sort_by_key(|line| line.look);
+        panel.lines.sort_by_key(|line| Reverse(line.stroke));
     });
     panels.retain(|panel| !panel.lines.is_empty());
     panels
 }
 
 /// The bandwidth line of the results with this name.
-fn bandwidth(report: &ProbeReport, subject: &str, name: &str, look: Look, label: &str) -> Line {
+fn bandwidth(report: &ProbeReport, subject: &str, name: &str, stroke: Stroke, label: &str) -> Line {
     let is_point = |result: &&ProbeResult| {
         result.subject == subject && result.name == name && result.unit == GIGABYTES_PER_SECOND
     };
@@ -75,7 +67,7 @@ fn bandwidth(report: &ProbeReport, subject: &str, name: &str, look: Look, label:
     // Keep the first NUMA node, which is the GPU's.
     points.dedup_by(|a, b| a.0 == b.0);
     Line {
-        look,
+        stroke,
         label: label.to_owned(),
         points,
     }
@@ -84,10 +76,10 @@ fn bandwidth(report: &ProbeReport, subject: &str, name: &str, look: Look, label:
 /// Two per GPU: bandwidth by kind of host memory.
 fn host(report: &ProbeReport) -> Vec<Panel> {
     let kinds = [
-        ("pinned", Look::First),
-        ("write-combined", Look::Second),
-        ("registered", Look::Third),
-        ("pageable", Look::Fourth),
+        ("pinned", Stroke::First),
+        ("write-combined", Stroke::Second),
+        ("registered", Stroke::Third),
+        ("pageable", Stroke::Fourth),
     ];
     let gpus = report.gpus.iter();
     gpus.flat_map(|gpu| {
@@ -96,9 +88,15 @@ fn host(report: &ProbeReport) -> Vec<Panel> {
     .map(|(gpu, (direction, words))| Panel {
         title: format!("{}: {words}", gpu.subject),
         lines: kinds
-            .map(|(kind, look)| {
+            .map(|(kind, stroke)| {
                 let name = format!("host.{kind}.{direction}.bandwidth");
-                bandwidth(report, &gpu.subject, &name, look, &format!("{kind} memory"))
+                bandwidth(
+                    report,
+                    &gpu.subject,
+                    &name,
+                    stroke,
+                    &format!("{kind} memory"),
+                )
             })
             .to_vec(),
         link: gpu.link.map(|link| link as f64 / 1e9),
@@ -112,22 +110,22 @@ fn p2p(report: &ProbeReport) -> Vec<Panel> {
     let ways = [
         (
             "p2p.copy.write.bandwidth",
-            Look::First,
+            Stroke::First,
             "copy engine, peer access on",
         ),
         (
             "p2p.kernel.store.bandwidth",
-            Look::Second,
+            Stroke::Second,
             "kernel that stores",
         ),
         (
             "p2p.kernel.load.bandwidth",
-            Look::Third,
+            Stroke::Third,
             "kernel that loads",
         ),
         (
             "p2p.staged.bandwidth",
-            Look::Fourth,
+            Stroke::Fourth,
             "through the host, peer access off",
         ),
     ];
@@ -136,7 +134,7 @@ fn p2p(report: &ProbeReport) -> Vec<Panel> {
         .map(|pair| Panel {
             title: pair.subject.clone(),
             lines: ways
-                .map(|(name, look, label)| bandwidth(report, &pair.subject, name, look, label))
+                .map(|(name, stroke, label)| bandwidth(report, &pair.subject, name, stroke, label))
                 .to_vec(),
             link: pair.link.map(|link| link as f64 / 1e9),
             crossover: None,
@@ -146,12 +144,12 @@ fn p2p(report: &ProbeReport) -> Vec<Panel> {
 
 fn rdma(report: &ProbeReport) -> Vec<Panel> {
     let ways = [
-        ("rdma.write.bandwidth", Look::First, "the NIC writes"),
-        ("rdma.read.bandwidth", Look::Second, "the NIC reads"),
-        ("rdma.send.bandwidth", Look::Third, "the NIC sends"),
+        ("rdma.write.bandwidth", Stroke::First, "the NIC writes"),
+        ("rdma.read.bandwidth", Stroke::Second, "the NIC reads"),
+        ("rdma.send.bandwidth", Stroke::Third, "the NIC sends"),
         (
             "rdma.staged.bandwidth",
-            Look::Fourth,
+            Stroke::Fourth,
             "staged, without GPUDirect RDMA",
         ),
     ];
@@ -164,7 +162,7 @@ fn rdma(report: &ProbeReport) -> Vec<Panel> {
     let panel = |subject: &&str| Panel {
         title: (*subject).to_owned(),
         lines: ways
-            .map(|(name, look, label)| bandwidth(report, subject, name, look, label))
+            .map(|(name, stroke, label)| bandwidth(report, subject, name, stroke, label))
             .to_vec(),
         link: report
             .results
@@ -178,40 +176,40 @@ fn rdma(report: &ProbeReport) -> Vec<Panel> {
 
 /// Three per GPU: latency of words, of messages, and of messages between two processes.
 fn asynchronous(report: &ProbeReport) -> Vec<Panel> {
-    let words: &[(&str, Look, &str)] = &[
+    let words: &[(&str, Stroke, &str)] = &[
         (
             "async.poll.host.latency",
-            Look::First,
+            Stroke::First,
             "a word in host memory",
         ),
         (
             "async.poll.gpu.latency",
-            Look::Second,
+            Stroke::Second,
             "a word in GPU memory",
         ),
-        ("async.doorbell.latency", Look::Third, "and a doorbell"),
+        ("async.doorbell.latency", Stroke::Third, "and a doorbell"),
     ];
-    let messages: &[(&str, Look, &str)] = &[
+    let messages: &[(&str, Stroke, &str)] = &[
         (
             "async.loopback.stream.latency",
-            Look::First,
+            Stroke::First,
             "driven by the stream",
         ),
         (
             "async.loopback.cpu.latency",
-            Look::Third,
+            Stroke::Third,
             "driven by the CPU",
         ),
     ];
-    let between: &[(&str, Look, &str)] = &[
+    let between: &[(&str, Stroke, &str)] = &[
         (
             "async.pingpong.stream.latency",
-            Look::First,
+            Stroke::First,
             "driven by the streams",
         ),
         (
             "async.pingpong.cpu.latency",
-            Look::Third,
+            Stroke::Third,
             "driven by the CPUs",
         ),
     ];
@@ -233,8 +231,8 @@ fn asynchronous(report: &ProbeReport) -> Vec<Panel> {
             title: format!("{}: {title}", gpu.subject),
             lines: ways
                 .iter()
-                .map(|(name, look, label)| Line {
-                    look: *look,
+                .map(|(name, stroke, label)| Line {
+                    stroke: *stroke,
                     label: (*label).to_owned(),
                     points: spread(&gpu.subject, name),
                 })
@@ -287,11 +285,11 @@ fn lines(report: &ProbeReport, subject: &str, direction: &str) -> Vec<Line> {
         .or(nodes.first())
         .copied();
     let mut lines: Vec<Line> = Vec::new();
-    for (look, kind) in [(Look::Fourth, "pageable"), (Look::Third, "pinned")] {
+    for (stroke, kind) in [(Stroke::Fourth, "pageable"), (Stroke::Third, "pinned")] {
         let name = format!("cuda.{kind}.{direction}.latency");
         let points = points(report, subject, &name, local.flatten());
         lines.push(Line {
-            look,
+            stroke,
             label: format!("cuMemcpy, {kind} memory"),
             points,
         });
@@ -303,7 +301,11 @@ fn lines(report: &ProbeReport, subject: &str, direction: &str) -> Vec<Line> {
             _ => "mapping".to_owned(),
         };
         lines.push(Line {
-            look: if is_near { Look::First } else { Look::Second },
+            stroke: if is_near {
+                Stroke::First
+            } else {
+                Stroke::Second
+            },
             label,
             points: points(report, subject, &mapped, *node),
         });

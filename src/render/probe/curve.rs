@@ -1,10 +1,11 @@
 //! Bandwidth over size in the terminal: log-log, with a different mark per line, so that it is readable without
 //! colour.
 
-use super::chart::{Axes, Look, Panel, limit, panels};
+use super::chart::{Axes, Panel, limit, panels};
 use super::{opening, size};
 use crate::model::ProbeReport;
 use crate::render::Style;
+use crate::render::svg::Stroke;
 use crate::render::text::{Tone, printable, wrap};
 
 /// Rows of a panel.
@@ -35,12 +36,13 @@ pub fn curve(report: &ProbeReport, style: Style) -> String {
     page
 }
 
-fn mark(look: Look) -> (char, Tone) {
-    match look {
-        Look::First => ('●', Tone::Good),
-        Look::Second => ('◌', Tone::Special),
-        Look::Third => ('+', Tone::Fair),
-        Look::Fourth => ('·', Tone::Dim),
+fn mark(stroke: Stroke) -> (char, Tone) {
+    match stroke {
+        Stroke::First => ('●', Tone::Good),
+        Stroke::Second => ('◌', Tone::Special),
+        Stroke::Third => ('+', Tone::Fair),
+        Stroke::Fourth => ('·', Tone::Dim),
+        Stroke::Limit => ('-', Tone::Dim),
     }
 }
 
@@ -61,7 +63,8 @@ fn draw(panel: &Panel, axes: &Axes, style: Style) -> String {
     };
     if let Some(link) = panel.link {
         let y = axes.place((1.0, link)).1;
-        (0..width).for_each(|column| put(column as f64 / (width - 1) as f64, y, ('-', Tone::Dim)));
+        (0..width)
+            .for_each(|column| put(column as f64 / (width - 1) as f64, y, mark(Stroke::Limit)));
     }
     for line in &panel.lines {
         let places: Vec<(f64, f64)> = line.points.iter().map(|point| axes.place(*point)).collect();
@@ -73,12 +76,12 @@ fn draw(panel: &Panel, axes: &Axes, style: Style) -> String {
                 put(
                     x0 + (x1 - x0) * share,
                     y0 + (y1 - y0) * share,
-                    mark(line.look),
+                    mark(line.stroke),
                 );
             }
         }
         if let [(x, y)] = places[..] {
-            put(x, y, mark(line.look));
+            put(x, y, mark(line.stroke));
         }
     }
     let mut text = format!("{}\n", style.paint(Tone::Strong, &printable(&panel.title)));
@@ -130,7 +133,7 @@ fn legend(panel: &Panel, style: Style) -> String {
         text.push_str(&format!("{:>LEFT$} {mark} {words}\n", ""));
     };
     for line in panel.lines.iter().rev() {
-        let (mark, tone) = mark(line.look);
+        let (mark, tone) = mark(line.stroke);
         add(mark, tone, &line.label);
     }
     if let Some(link) = panel.link {

@@ -1,6 +1,6 @@
 //! Bandwidth over size as a drawing: lines and texts. `svg` draws the chart.
 
-use super::chart::{Axes, Look, limit, panels};
+use super::chart::{Axes, limit, panels};
 use super::{SIMULATED, headline, size};
 use crate::model::ProbeReport;
 use crate::render::svg::{Chart, ChartLine, Stroke, chart};
@@ -14,12 +14,7 @@ pub fn svg(report: &ProbeReport) -> String {
         .map(|panel| {
             let lines = panel.lines.iter().map(|line| ChartLine {
                 label: line.label.clone(),
-                stroke: match line.look {
-                    Look::First => Stroke::First,
-                    Look::Second => Stroke::Second,
-                    Look::Third => Stroke::Third,
-                    Look::Fourth => Stroke::Fourth,
-                },
+                stroke: line.stroke,
                 points: line.points.iter().map(|point| axes.place(*point)).collect(),
             });
             let link = panel.link.map(|link| ChartLine {

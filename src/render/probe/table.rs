@@ -17,7 +17,7 @@ pub fn table(report: &ProbeReport, style: Style) -> String {
     let mut page = opening(report, style);
     let known: BTreeSet<&str> = report.gpus.iter().map(|gpu| gpu.subject.as_str()).collect();
     // Results that belong neither to a GPU nor to a pair are failures.
-    let is_at_home = |result: &ProbeResult| match report.probe.as_str() {
+    let belongs_to_chapter = |result: &ProbeResult| match report.probe.as_str() {
         "p2p" if matches!(result.verdict, ProbeVerdict::Ok) => true,
         "rdma" => result.subject != "machine",
         _ => known.contains(result.subject.as_str()),
@@ -30,8 +30,11 @@ pub fn table(report: &ProbeReport, style: Style) -> String {
     for pair in &report.pairs {
         reached.entry(&pair.from).or_default().insert(&pair.subject);
     }
-    let strangers = report.results.iter().filter(|result| !is_at_home(result));
-    let failures = failures(&strangers.collect::<Vec<_>>(), "", style, true);
+    let others = report
+        .results
+        .iter()
+        .filter(|result| !belongs_to_chapter(result));
+    let failures = failures(&others.collect::<Vec<_>>(), "", style, true);
     if !failures.is_empty() {
         page.push_str(&format!("\n{failures}"));
     }

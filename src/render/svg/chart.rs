@@ -37,8 +37,8 @@ pub struct ChartLine {
     pub points: Vec<(f64, f64)>,
 }
 
-/// Style of a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Style of a line, most important first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stroke {
     /// Subject of the chart.
     First,

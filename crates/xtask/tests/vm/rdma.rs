@@ -297,7 +297,7 @@ fn probe_rdma_between_two_machines() {
     assert!(
         mtu["notes"]
             .to_string()
-            .contains("carry 1024 and 512 bytes: 512 are used"),
+            .contains("are 1024 and 512 bytes: 512 is used"),
         "{}",
         mtu["notes"]
     );

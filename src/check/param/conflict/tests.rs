@@ -1,6 +1,6 @@
 //! Lines of modprobe.d that block modules or lose options.
 
-use crate::check::testing::{GPU, assert_says, bind, findings, machine, only};
+use crate::check::testing::{GPU, assert_fix_says, assert_says, bind, findings, machine, only};
 use crate::kmod;
 use crate::model::{Fact, Facts, Finding, Module, Outcome, Why};
 
@@ -78,13 +78,7 @@ fn options_for_unloaded_names() {
     let text = "install nvidia modprobe -i nvidia-current $CMDLINE_OPTS\noptions nvidia NVreg_EnableMSI=1\n";
     let found = warned(text, "");
     assert_says(&found, "udev loads nvidia_current");
-    assert!(
-        found
-            .fix
-            .expect("a fix")
-            .text()
-            .contains("options nvidia-current NVreg_EnableMSI=1")
-    );
+    assert_fix_says(&found, "options nvidia-current NVreg_EnableMSI=1");
     let both = format!("{text}options nvidia-current NVreg_EnableMSI=1\n");
     let found = findings("param.conflict", &with(&both, ""), &[]);
     let warnings = found.iter().filter(|found| found.outcome == Outcome::Warn);

@@ -12,32 +12,32 @@ use super::conditions::{Conditions, is_exposed};
 use super::error::Error;
 use super::handshake::{ClientHandshake, Next, Rejection, Session};
 use super::link::Link;
-use super::listen::PROOF;
+use super::listen::PROOF_TIMEOUT;
 use super::secret::Secret;
 use super::socket::{again, readable, write_all};
 use super::wire::quote;
 
-/// How often a wait asks whether somebody wants to stop.
-const SLICE: Duration = Duration::from_millis(50);
+/// Interval of checks for an interrupt.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How long one address may take to answer at all.
-const ADDRESS: Duration = Duration::from_secs(2);
-/// What is left of the time for a try that says nothing new.
-const HURRIED: Duration = Duration::from_millis(500);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// A try with less time than this fails for lack of time: its error is not reported.
+const SHORT_ATTEMPT: Duration = Duration::from_millis(500);
 /// How long until it is tried again.
-const PAUSE: Duration = Duration::from_millis(200);
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 /// How long a server may take for the handshake: a little more than it gives a client.
-const ANSWER: Duration = PROOF.saturating_add(Duration::from_secs(1));
+const HANDSHAKE_TIMEOUT: Duration = PROOF_TIMEOUT.saturating_add(Duration::from_secs(1));
 /// No more addresses of a name are tried than this.
-const ADDRESSES: usize = 16;
+const MAX_ADDRESSES: usize = 16;
 
-/// What came of one try.
+/// Result of one try.
 pub enum Attempt<L> {
     /// There is a link.
-    Linked(L),
+    Connected(L),
     /// Not yet, and why; a later try may do better.
-    NotYet(String),
-    /// There will be none.
-    Never(Error),
+    Retry(String),
+    /// Failed for good.
+    Failed(Error),
 }
 
 /// Connects to the server at this host and port, and tries until the deadline while nothing answers there.
@@ -46,27 +46,27 @@ pub fn connect<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     host: &str,
     port: u16,
     secret: &Secret,
-    terms: &Conditions<'a>,
+    conditions: &Conditions<'a>,
     note: &mut dyn FnMut(String),
 ) -> Result<Link<'a, M>, Error> {
     let begun = Instant::now();
     let mut why = String::new();
     loop {
-        let last = terms.until.saturating_duration_since(Instant::now()) < HURRIED;
-        match attempt(host, port, secret, terms, terms.until) {
-            Attempt::Linked(link) => return Ok(link),
-            Attempt::Never(error) => return Err(error),
-            // A try that had no time says less than the one before.
-            Attempt::NotYet(_) if last && !why.is_empty() => {}
-            Attempt::NotYet(said) => {
+        let last = conditions.until.saturating_duration_since(Instant::now()) < SHORT_ATTEMPT;
+        match attempt(host, port, secret, conditions, conditions.until) {
+            Attempt::Connected(link) => return Ok(link),
+            Attempt::Failed(error) => return Err(error),
+            // The error of the try before is better.
+            Attempt::Retry(_) if last && !why.is_empty() => {}
+            Attempt::Retry(reason) => {
                 if why.is_empty() {
-                    note(format!("waiting for gdr at {}: {said}", at(host, port)));
+                    note(format!("waiting for gdr at {}: {reason}", at(host, port)));
                 }
-                why = said;
+                why = reason;
             }
         }
-        pause(PAUSE, terms)?;
-        if Instant::now() >= terms.until {
+        pause(RETRY_INTERVAL, conditions)?;
+        if Instant::now() >= conditions.until {
             return Err(Error::NotReached {
                 at: at(host, port),
                 waited: begun.elapsed(),
@@ -84,14 +84,18 @@ fn at(host: &str, port: u16) -> String {
     }
 }
 
-/// Waits, unless somebody wants to stop.
-pub fn pause(time: Duration, terms: &Conditions<'_>) -> Result<(), Error> {
-    let until = terms.until.min(Instant::now() + time);
+/// Waits, unless interrupted.
+pub fn pause(time: Duration, conditions: &Conditions<'_>) -> Result<(), Error> {
+    let until = conditions.until.min(Instant::now() + time);
     while Instant::now() < until {
-        if (terms.interrupted)() {
+        if (conditions.interrupted)() {
             return Err(Error::Interrupted);
         }
-        std::thread::sleep(until.saturating_duration_since(Instant::now()).min(SLICE));
+        std::thread::sleep(
+            until
+                .saturating_duration_since(Instant::now())
+                .min(POLL_INTERVAL),
+        );
     }
     Ok(())
 }
@@ -101,21 +105,21 @@ pub fn attempt<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     host: &str,
     port: u16,
     secret: &Secret,
-    terms: &Conditions<'a>,
+    conditions: &Conditions<'a>,
     until: Instant,
 ) -> Attempt<Link<'a, M>> {
-    let addresses = match resolve(host, port, terms, until) {
-        Attempt::Linked(addresses) => addresses,
-        Attempt::NotYet(why) => return Attempt::NotYet(why),
-        Attempt::Never(error) => return Attempt::Never(error),
+    let addresses = match resolve(host, port, conditions, until) {
+        Attempt::Connected(addresses) => addresses,
+        Attempt::Retry(why) => return Attempt::Retry(why),
+        Attempt::Failed(error) => return Attempt::Failed(error),
     };
     let mut whys = Vec::new();
     for address in &addresses {
-        if (terms.interrupted)() {
-            return Attempt::Never(Error::Interrupted);
+        if (conditions.interrupted)() {
+            return Attempt::Failed(Error::Interrupted);
         }
-        match attempt_one(*address, secret, terms, until) {
-            Attempt::NotYet(why) => {
+        match attempt_one(*address, secret, conditions, until) {
+            Attempt::Retry(why) => {
                 let why = if addresses.len() > 1 {
                     format!("{address}: {why}")
                 } else {
@@ -126,14 +130,14 @@ pub fn attempt<'a, M: Serialize + DeserializeOwned + Send + 'static>(
             other => return other,
         }
     }
-    Attempt::NotYet(whys.join("; "))
+    Attempt::Retry(whys.join("; "))
 }
 
-/// The addresses of a name. The resolver has no deadline, so it is asked by a thread that nobody waits for longer.
+/// The addresses of a name. The resolver has no deadline, so it runs in a thread that is abandoned at the deadline.
 fn resolve(
     host: &str,
     port: u16,
-    terms: &Conditions<'_>,
+    conditions: &Conditions<'_>,
     until: Instant,
 ) -> Attempt<Vec<SocketAddr>> {
     let name = host
@@ -141,20 +145,20 @@ fn resolve(
         .and_then(|host| host.strip_suffix(']'))
         .unwrap_or(host);
     if let Ok(ip) = name.parse() {
-        return Attempt::Linked(vec![SocketAddr::new(ip, port)]);
+        return Attempt::Connected(vec![SocketAddr::new(ip, port)]);
     }
     let never = |why: String| {
-        Attempt::Never(Error::Resolve {
+        Attempt::Failed(Error::Resolve {
             host: host.to_owned(),
             why,
         })
     };
-    let (tell, told) = channel();
-    let asked = name.to_owned();
+    let (sender, receiver) = channel();
+    let query = name.to_owned();
     let thread = std::thread::Builder::new().spawn(move || {
-        // Nobody may listen any more.
-        let _ = tell.send(
-            (asked.as_str(), port)
+        // Ignored: the caller may have given up.
+        let _ = sender.send(
+            (query.as_str(), port)
                 .to_socket_addrs()
                 .map(Iterator::collect),
         );
@@ -163,26 +167,26 @@ fn resolve(
         return never(error.to_string());
     }
     loop {
-        match told.recv_timeout(SLICE) {
+        match receiver.recv_timeout(POLL_INTERVAL) {
             Ok(Ok(addresses)) => {
                 let mut addresses: Vec<SocketAddr> = addresses;
                 addresses.dedup();
-                addresses.truncate(ADDRESSES);
+                addresses.truncate(MAX_ADDRESSES);
                 return match addresses.is_empty() {
                     true => never("the resolver returned no address".to_owned()),
-                    false => Attempt::Linked(addresses),
+                    false => Attempt::Connected(addresses),
                 };
             }
-            // The resolver's own servers may come back.
+            // The name servers may come back.
             Ok(Err(error))
                 if error.to_string().contains("Temporary failure") && Instant::now() < until =>
             {
-                return Attempt::NotYet(format!("the name does not resolve yet ({error})"));
+                return Attempt::Retry(format!("the name does not resolve yet ({error})"));
             }
             Ok(Err(error)) => return never(error.to_string()),
             Err(RecvTimeoutError::Disconnected) => return never("the resolver failed".to_owned()),
-            Err(RecvTimeoutError::Timeout) if (terms.interrupted)() => {
-                return Attempt::Never(Error::Interrupted);
+            Err(RecvTimeoutError::Timeout) if (conditions.interrupted)() => {
+                return Attempt::Failed(Error::Interrupted);
             }
             Err(RecvTimeoutError::Timeout) if Instant::now() >= until => {
                 return never("the resolver did not answer in time".to_owned());
@@ -196,26 +200,27 @@ fn resolve(
 fn attempt_one<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     address: SocketAddr,
     secret: &Secret,
-    terms: &Conditions<'a>,
+    conditions: &Conditions<'a>,
     until: Instant,
 ) -> Attempt<Link<'a, M>> {
     if is_exposed(address.ip(), secret) {
-        return Attempt::Never(Error::Exposed { address });
+        return Attempt::Failed(Error::Exposed { address });
     }
     let left = until.saturating_duration_since(Instant::now());
     // At the deadline it is still tried once.
-    let stream =
-        match TcpStream::connect_timeout(&address, left.clamp(Duration::from_millis(100), ADDRESS))
-        {
-            Ok(stream) => stream,
-            Err(error) => return Attempt::NotYet(error.to_string()),
-        };
+    let stream = match TcpStream::connect_timeout(
+        &address,
+        left.clamp(Duration::from_millis(100), CONNECT_TIMEOUT),
+    ) {
+        Ok(stream) => stream,
+        Err(error) => return Attempt::Retry(error.to_string()),
+    };
     // A connection to a free port of this machine can find itself.
     if stream.local_addr().is_ok_and(|local| local == address) {
-        return Attempt::NotYet("no program listens there".to_owned());
+        return Attempt::Retry("no program listens there".to_owned());
     }
     if let Err(error) = stream.set_nonblocking(true) {
-        return Attempt::NotYet(error.to_string());
+        return Attempt::Retry(error.to_string());
     }
     // A connection that delays small messages is slower, and no worse.
     let _ = stream.set_nodelay(true);
@@ -223,16 +228,16 @@ fn attempt_one<'a, M: Serialize + DeserializeOwned + Send + 'static>(
         &stream,
         secret,
         address,
-        terms,
-        until.min(Instant::now() + ANSWER),
+        conditions,
+        until.min(Instant::now() + HANDSHAKE_TIMEOUT),
     ) {
-        Attempt::Linked(session) => session,
-        Attempt::NotYet(why) => return Attempt::NotYet(why),
-        Attempt::Never(error) => return Attempt::Never(error),
+        Attempt::Connected(session) => session,
+        Attempt::Retry(why) => return Attempt::Retry(why),
+        Attempt::Failed(error) => return Attempt::Failed(error),
     };
-    match Link::new(stream, address, *session, terms) {
-        Ok(link) => Attempt::Linked(link),
-        Err(error) => Attempt::Never(error),
+    match Link::new(stream, address, *session, conditions) {
+        Ok(link) => Attempt::Connected(link),
+        Err(error) => Attempt::Failed(error),
     }
 }
 
@@ -241,65 +246,71 @@ fn prove(
     stream: &TcpStream,
     secret: &Secret,
     peer: SocketAddr,
-    terms: &Conditions<'_>,
+    conditions: &Conditions<'_>,
     until: Instant,
 ) -> Attempt<Box<Session>> {
     let (mut handshake, first) = match ClientHandshake::new(secret) {
         Ok(begun) => begun,
         Err(error) => {
-            return Attempt::Never(Error::System {
+            return Attempt::Failed(Error::System {
                 what: "cannot create a proof of the secret".to_owned(),
                 why: error.to_string(),
             });
         }
     };
-    // What the other side sent before it closed says more than that this could not be written.
-    let send = |bytes: &[u8]| drop(write_all(stream, bytes, until, &|| !(terms.interrupted)()));
+    // Ignored: what the server sent before it closed is a better error.
+    let send = |bytes: &[u8]| {
+        drop(write_all(stream, bytes, until, &|| {
+            !(conditions.interrupted)()
+        }))
+    };
     let foreign = |bytes: &[u8]| {
-        Attempt::Never(Error::NotGdr {
+        Attempt::Failed(Error::NotGdr {
             peer,
             quote: quote(bytes),
         })
     };
     send(&first);
     loop {
-        if (terms.interrupted)() {
-            return Attempt::Never(Error::Interrupted);
+        if (conditions.interrupted)() {
+            return Attempt::Failed(Error::Interrupted);
         }
         let left = until.saturating_duration_since(Instant::now());
-        if !readable(stream, left.min(SLICE)) {
+        if !readable(stream, left.min(POLL_INTERVAL)) {
             if left.is_zero() {
                 return match handshake.begun() {
-                    [] => Attempt::NotYet(
+                    [] => Attempt::Retry(
                         "the program there accepted the connection, but sent nothing".to_owned(),
                     ),
-                    some => foreign(some),
+                    bytes => foreign(bytes),
                 };
             }
             continue;
         }
         let count = match (&mut &*stream).read(handshake.room()) {
             Ok(0) if handshake.begun().is_empty() => {
-                return Attempt::NotYet("the program there closed the connection".to_owned());
+                return Attempt::Retry("the program there closed the connection".to_owned());
             }
             Ok(0) => return foreign(handshake.begun()),
             Ok(count) => count,
             Err(error) if again(&error) => continue,
             Err(error) if handshake.begun().is_empty() => {
-                return Attempt::NotYet(error.to_string());
+                return Attempt::Retry(error.to_string());
             }
             Err(_) => return foreign(handshake.begun()),
         };
         match handshake.received(count) {
             Next::Wait => {}
             Next::Send(bytes) => send(&bytes),
-            Next::Done(_, session) => return Attempt::Linked(session),
+            Next::Done(_, session) => return Attempt::Connected(session),
             Next::Rejected(rejection) => {
                 return match rejection {
                     Rejection::Foreign => foreign(handshake.begun()),
-                    Rejection::Protocol(theirs) => Attempt::Never(Error::Protocol { peer, theirs }),
-                    Rejection::Secret => Attempt::Never(Error::Impostor { peer }),
-                    Rejection::No => Attempt::Never(Error::Rejected { peer }),
+                    Rejection::Protocol(theirs) => {
+                        Attempt::Failed(Error::Protocol { peer, theirs })
+                    }
+                    Rejection::Secret => Attempt::Failed(Error::Impostor { peer }),
+                    Rejection::Refused => Attempt::Failed(Error::Rejected { peer }),
                 };
             }
         }

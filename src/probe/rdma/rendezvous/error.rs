@@ -1,4 +1,4 @@
-//! Why two processes do not find each other, or no longer talk: what, where, and what next.
+//! Errors of the rendezvous and of the connection.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::handshake::PROTOCOL;
 use super::secret::SECRET_VARIABLE;
 
-/// Why there is no peer, or no peer any more.
+/// Why there is no peer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The address cannot be listened on.
@@ -17,16 +17,16 @@ pub enum Error {
         /// In the system's words.
         why: String,
     },
-    /// No peer came in time.
-    #[error("no client connected to {address} within {}{rejected}; start gdr on the other machine with this machine's address and the same secret, and check that no firewall blocks the port", span(*.waited))]
-    NobodyCame {
-        /// Where it was listened.
+    /// No client connected in time.
+    #[error("no client connected to {address} within {}{rejected}; start gdr on the other machine with this machine's address and the same secret, and check that no firewall blocks the port", format_duration(*.waited))]
+    NoClient {
+        /// The listening address.
         address: SocketAddr,
         waited: Duration,
-        /// Rejected clients, in words that follow; empty if there were none.
+        /// Text about rejected clients; empty if there were none.
         rejected: String,
     },
-    /// Without a secret, gdr talks to this machine only.
+    /// Without a secret, gdr connects to this machine only.
     #[error(
         "without a secret gdr uses loopback addresses only, and {address} is not one; omit --no-secret"
     )]
@@ -39,24 +39,24 @@ pub enum Error {
         why: String,
     },
     /// The peer was not reached in time.
-    #[error("no gdr answered at {at} within {}: {why}; start the listening side there first, and check that it listens on an address that this machine can reach", span(*.waited))]
+    #[error("no gdr answered at {at} within {}: {why}; start the listening side there first, and check that it listens on an address that this machine can reach", format_duration(*.waited))]
     NotReached {
-        /// Where it was tried.
+        /// The server's host and port.
         at: String,
         waited: Duration,
-        /// What the last try came to.
+        /// Error of the last try.
         why: String,
     },
-    /// Something else than gdr is there.
+    /// Another program listens there.
     #[error(
         "the program at {peer} is not a listening gdr: it sent {quote}; check the address and the port"
     )]
     NotGdr {
         peer: SocketAddr,
-        /// How it began, in quotation marks.
+        /// Its beginning, in quotation marks.
         quote: String,
     },
-    /// The two do not speak the same protocol.
+    /// The protocol versions differ.
     #[error(
         "gdr at {peer} uses rendezvous protocol {theirs}, and this gdr uses {PROTOCOL}; use the same version of gdr on both machines"
     )]
@@ -76,45 +76,45 @@ pub enum Error {
         "a frame from {peer} has a wrong authentication code: a frame was changed, repeated or lost between the two machines; check the network"
     )]
     Forged { peer: SocketAddr },
-    /// The other side failed, and said why.
+    /// The peer failed.
     #[error("peer {peer} failed: {why}")]
     PeerFailed {
         peer: SocketAddr,
         /// In its words.
         why: String,
     },
-    /// The other side is gone without a word.
+    /// The connection ended without a reason.
     #[error("peer {peer} disconnected: {why}; check its last output, its machine and the network")]
     PeerGone { peer: SocketAddr, why: String },
-    /// The other side was done, and something was still wanted of it.
+    /// The peer finished, but this process still expects a message.
     #[error("peer {peer} finished before this process")]
     PeerDone { peer: SocketAddr },
-    /// The other side said something that cannot be understood.
+    /// The peer sent an invalid message.
     #[error(
         "malformed message from peer {peer}: {quote}; use the same version of gdr on both machines"
     )]
-    Nonsense {
+    Malformed {
         peer: SocketAddr,
-        /// How it began, in quotation marks, and what is wrong with it.
+        /// Its beginning, in quotation marks, and the error.
         quote: String,
     },
-    /// Somebody asked to stop.
+    /// The user interrupted gdr.
     #[error("interrupted")]
     Interrupted,
-    /// The other side is there, but did not say what it was waited for.
-    #[error("peer {peer} is alive, but sent nothing for {}", span(*.waited))]
+    /// The peer is alive, but sent no message in time.
+    #[error("peer {peer} is alive, but sent nothing for {}", format_duration(*.waited))]
     TimedOut {
         peer: SocketAddr,
-        /// How long it was waited for.
+        /// Time since the wait began.
         waited: Duration,
     },
-    /// A message of this side cannot be sent.
+    /// The message cannot be encoded.
     #[error("cannot send a message: {why}")]
-    Unsendable {
+    InvalidMessage {
         /// What is wrong with it.
         why: String,
     },
-    /// A variable of a launcher says something that is none.
+    /// A launcher's variable is invalid.
     #[error(
         "invalid {variable} '{value}': {why}; use HOST or --listen instead of the launcher's variables"
     )]
@@ -124,7 +124,7 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
-    /// Not two processes.
+    /// The launcher did not start two processes.
     #[error(
         "the launcher started {size} processes, and this probe needs two: start one on each machine"
     )]
@@ -137,13 +137,13 @@ pub enum Error {
         "invalid rank {rank} from the launcher: this probe needs ranks 0 and 1; start one process on each machine"
     )]
     Rank { rank: u32 },
-    /// The file to meet by cannot be written, or said nothing of use in time.
+    /// The rendezvous file cannot be written, or names no peer in time.
     #[error(
         "the two processes cannot connect through {}: {why}; use a directory of this user that both machines see, or export {SECRET_VARIABLE}=$(openssl rand -hex 32) for both: then srun needs no file, and mpirun -x {SECRET_VARIABLE} any directory that both see",
         .path.display()
     )]
     File { path: PathBuf, why: String },
-    /// The system refused something that it grants everybody.
+    /// An operating system call failed.
     #[error("{what}: {why}")]
     System {
         what: String,
@@ -152,8 +152,8 @@ pub enum Error {
     },
 }
 
-/// A time in words.
-pub fn span(time: Duration) -> String {
+/// Formats a duration for messages.
+pub fn format_duration(time: Duration) -> String {
     match time.as_millis() {
         millis @ 0..1000 => format!("{millis} ms"),
         _ => format!("{} s", (time.as_secs_f64() * 10.0).round() / 10.0),

@@ -24,26 +24,26 @@ use super::secret::{SECRET_VARIABLE, Secret};
 use crate::probe::random::random;
 
 /// How often it is looked for.
-const PAUSE: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// How long the server that a file names may take to answer: the file may be an earlier run's.
-const ANSWER: Duration = Duration::from_secs(3);
-/// A word of the file that is not known.
-const NOTHING: &str = "-";
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Stands for a missing value in the file.
+const NO_VALUE: &str = "-";
 
-/// What the file says, in one line: `host port secret job`.
+/// Content of the file, one line: `host port secret job`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RendezvousFile {
-    /// Where rank 0 is.
+    /// Host of rank 0.
     pub host: String,
     pub port: u16,
     /// The secret; `-` in the file if both ranks have it from elsewhere.
     pub secret: Option<Secret>,
-    /// The launcher's name for this run, where it has one; `-` in the file where not.
+    /// The launcher's name of this run; `-` in the file if there is none.
     pub job: Option<String>,
 }
 
 impl RendezvousFile {
-    /// Reads one; none where it is not whole.
+    /// Parses the text of a file; none if it is incomplete or invalid.
     pub fn parse(text: &str) -> Option<Self> {
         let line = text.strip_suffix('\n')?;
         let words: Vec<&str> = line.split(' ').collect();
@@ -58,10 +58,10 @@ impl RendezvousFile {
             host: (*host).to_owned(),
             port: port.parse().ok().filter(|port| *port != 0)?,
             secret: match *secret {
-                NOTHING => None,
+                NO_VALUE => None,
                 digits => Some(Secret::parse(digits)?),
             },
-            job: (*job != NOTHING).then(|| (*job).to_owned()),
+            job: (*job != NO_VALUE).then(|| (*job).to_owned()),
         })
     }
 
@@ -70,8 +70,8 @@ impl RendezvousFile {
         let secret = self
             .secret
             .as_ref()
-            .map_or(NOTHING.to_owned(), Secret::text);
-        let job = self.job.as_deref().unwrap_or(NOTHING);
+            .map_or(NO_VALUE.to_owned(), Secret::text);
+        let job = self.job.as_deref().unwrap_or(NO_VALUE);
         format!("{} {} {secret} {job}\n", self.host, self.port)
     }
 }
@@ -84,29 +84,29 @@ pub fn connect_by_file<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     (rank, job): (u32, Option<&str>),
     address: IpAddr,
     given: Option<&Secret>,
-    terms: &Conditions<'a>,
+    conditions: &Conditions<'a>,
     note: &mut dyn FnMut(String),
 ) -> Result<Link<'a, M>, Error> {
-    let job = job.map(word);
+    let job = job.map(to_token);
     match rank {
-        0 => first(path, job, address, given, terms, note),
-        1 => second(path, job.as_deref(), given, terms, note),
+        0 => listen_by_file(path, job, address, given, conditions, note),
+        1 => wait_for_file(path, job.as_deref(), given, conditions, note),
         rank => Err(Error::Rank { rank }),
     }
 }
 
-/// A name as a word of the file.
-fn word(name: &str) -> String {
+/// Makes a name fit a field of the file.
+fn to_token(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_graphic() { c } else { '_' };
     let word: String = name.chars().take(200).map(plain).collect();
-    if word.is_empty() || word == NOTHING {
+    if word.is_empty() || word == NO_VALUE {
         "_".to_owned()
     } else {
         word
     }
 }
 
-/// Whether the file holds a secret.
+/// The file is private if it holds the secret.
 fn privacy(given: Option<&Secret>) -> Privacy {
     match given {
         Some(_) => Privacy::NotNeeded,
@@ -132,12 +132,12 @@ fn open_directory(path: &Path, privacy: Privacy) -> io::Result<(OwnedFd, &OsStr)
 }
 
 /// Rank 0: writes its address, and removes the file once rank 1 is connected.
-fn first<'a, M: Serialize + DeserializeOwned + Send + 'static>(
+fn listen_by_file<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     path: &Path,
     job: Option<String>,
     address: IpAddr,
     given: Option<&Secret>,
-    terms: &Conditions<'a>,
+    conditions: &Conditions<'a>,
     note: &mut dyn FnMut(String),
 ) -> Result<Link<'a, M>, Error> {
     let secret = match given {
@@ -156,24 +156,26 @@ fn first<'a, M: Serialize + DeserializeOwned + Send + 'static>(
         job,
     };
     let _written =
-        Written::new(path, meeting.text(), privacy(given)).map_err(|error| Error::File {
+        WrittenFile::new(path, meeting.text(), privacy(given)).map_err(|error| Error::File {
             path: path.to_owned(),
             why: format!("it cannot be written ({error})"),
         })?;
-    listener.accept(terms, note).map_err(|error| match error {
-        Error::NobodyCame {
-            address,
-            waited,
-            rejected,
-        } => Error::File {
-            path: path.to_owned(),
-            why: format!(
-                "rank 1 did not connect to {address} within {}{rejected}",
-                super::error::span(waited)
-            ),
-        },
-        other => other,
-    })
+    listener
+        .accept(conditions, note)
+        .map_err(|error| match error {
+            Error::NoClient {
+                address,
+                waited,
+                rejected,
+            } => Error::File {
+                path: path.to_owned(),
+                why: format!(
+                    "rank 1 did not connect to {address} within {}{rejected}",
+                    super::error::format_duration(waited)
+                ),
+            },
+            other => other,
+        })
 }
 
 fn system(error: impl std::fmt::Display) -> Error {
@@ -184,22 +186,22 @@ fn system(error: impl std::fmt::Display) -> Error {
 }
 
 /// The meeting file. It is removed on drop, if its text is still the same.
-struct Written {
+struct WrittenFile {
     folder: OwnedFd,
     name: OsString,
     text: String,
 }
 
-impl Written {
-    /// Writes a temporary file of mode 0600 and renames it, so that nobody reads a part of it.
+impl WrittenFile {
+    /// Writes a temporary file of mode 0600 and renames it, so that readers never see a partial file.
     fn new(path: &Path, text: String, privacy: Privacy) -> io::Result<Self> {
         let (folder, name) = open_directory(path, privacy)?;
         let number = random::<8>()?;
-        let beside: String = number.iter().map(|byte| format!("{byte:02x}")).collect();
-        let beside = format!(".gdr-{beside}");
+        let temporary: String = number.iter().map(|byte| format!("{byte:02x}")).collect();
+        let temporary = format!(".gdr-{temporary}");
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&folder, &beside, flags, Mode::RUSR | Mode::WUSR)?;
+        let file = rustix::fs::openat(&folder, &temporary, flags, Mode::RUSR | Mode::WUSR)?;
         let write = || {
             // Before the secret is written.
             if privacy == Privacy::Required {
@@ -208,11 +210,11 @@ impl Written {
             let mut file = fs::File::from(file);
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
-            Ok(rustix::fs::renameat(&folder, &beside, &folder, name)?)
+            Ok(rustix::fs::renameat(&folder, &temporary, &folder, name)?)
         };
         write().inspect_err(|_: &io::Error| {
-            // Ignored: the first error says more.
-            let _ = rustix::fs::unlinkat(&folder, &beside, AtFlags::empty());
+            // Ignored: the first error is the cause.
+            let _ = rustix::fs::unlinkat(&folder, &temporary, AtFlags::empty());
         })?;
         Ok(Self {
             name: name.to_owned(),
@@ -222,7 +224,7 @@ impl Written {
     }
 }
 
-impl Drop for Written {
+impl Drop for WrittenFile {
     fn drop(&mut self) {
         let now = private::read(
             &self.folder,
@@ -231,21 +233,21 @@ impl Drop for Written {
             Privacy::NotNeeded,
         );
         if now.is_ok_and(|text| text == self.text) {
-            // Ignored: nobody listens at the address in a file that is left.
+            // Ignored: readers detect a stale file.
             let _ = rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::empty());
         }
     }
 }
 
 /// Rank 1: waits for a file whose writer answers.
-fn second<'a, M: Serialize + DeserializeOwned + Send + 'static>(
+fn wait_for_file<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     path: &Path,
     job: Option<&str>,
     given: Option<&Secret>,
-    terms: &Conditions<'a>,
+    conditions: &Conditions<'a>,
     note: &mut dyn FnMut(String),
 ) -> Result<Link<'a, M>, Error> {
-    // An unsafe directory does not become a safe one: waiting is of no use.
+    // Waiting does not make a directory safe.
     if let Err(error) = open_directory(path, privacy(given))
         && error.kind() == io::ErrorKind::Other
     {
@@ -254,29 +256,29 @@ fn second<'a, M: Serialize + DeserializeOwned + Send + 'static>(
             why: format!("it is not used ({error})"),
         });
     }
-    let mut told = String::new();
+    let mut last_note = String::new();
     loop {
-        let why = match look(path, job, given) {
+        let why = match read_meeting(path, job, given) {
             Ok((RendezvousFile { host, port, .. }, secret)) => {
-                let until = terms.until.min(Instant::now() + ANSWER);
-                let why = match attempt(&host, port, &secret, terms, until) {
-                    Attempt::Linked(link) => return Ok(link),
-                    Attempt::Never(error @ (Error::Interrupted | Error::Protocol { .. })) => {
+                let until = conditions.until.min(Instant::now() + CONNECT_TIMEOUT);
+                let why = match attempt(&host, port, &secret, conditions, until) {
+                    Attempt::Connected(link) => return Ok(link),
+                    Attempt::Failed(error @ (Error::Interrupted | Error::Protocol { .. })) => {
                         return Err(error);
                     }
-                    Attempt::Never(error) => error.to_string(),
-                    Attempt::NotYet(why) => why,
+                    Attempt::Failed(error) => error.to_string(),
+                    Attempt::Retry(why) => why,
                 };
                 format!("it names {host}:{port}, where rank 0 of this run does not answer ({why})")
             }
             Err(why) => why,
         };
-        if why != told {
+        if why != last_note {
             note(format!("waiting for {}: {why}", path.display()));
-            told.clone_from(&why);
+            last_note.clone_from(&why);
         }
-        pause(PAUSE, terms)?;
-        if Instant::now() >= terms.until {
+        pause(POLL_INTERVAL, conditions)?;
+        if Instant::now() >= conditions.until {
             return Err(Error::File {
                 path: PathBuf::from(path),
                 why,
@@ -285,8 +287,8 @@ fn second<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     }
 }
 
-/// Reads the file: where rank 0 is, and the secret. An error says why the file is not used.
-fn look(
+/// Reads the address of rank 0 and the secret. The error says why the file is not used.
+fn read_meeting(
     path: &Path,
     job: Option<&str>,
     given: Option<&Secret>,
@@ -319,11 +321,11 @@ fn look(
     }
 }
 
-/// The name of this machine, by which the other one is to find it.
+/// The host name of this machine.
 pub fn host_name() -> Result<String, Error> {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").map_err(|error| Error::System {
         what: "cannot read this machine's name".to_owned(),
         why: error.to_string(),
     })?;
-    Ok(word(name.trim()))
+    Ok(to_token(name.trim()))
 }

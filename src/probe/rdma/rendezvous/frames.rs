@@ -1,5 +1,5 @@
 //! The frames that follow the handshake: payloads of at most 64 KiB, each with an authentication code over its number and its bytes. A
-//! frame that was changed, left out, repeated or made by somebody else is an error. This module knows no sockets.
+//! frame that was changed, lost, repeated or forged is an error. This module uses no sockets.
 //!
 //! A frame is the length of its payload (four bytes, big endian), the payload, and 32 bytes: HMAC-SHA256, by the key of this
 //! direction, over the frame's number (eight bytes, from 0), the length and the payload.
@@ -97,10 +97,10 @@ impl FrameReader {
         let Some(whole) = rest.get(..bytes + CODE) else {
             return Ok(None);
         };
-        let (payload, said) = whole.split_at(bytes);
+        let (payload, received) = whole.split_at(bytes);
         // Compares in constant time.
         code(&self.key, self.number, *length, payload)
-            .verify_slice(said)
+            .verify_slice(received)
             .map_err(|_| FrameError::Forged)?;
         let payload = payload.to_vec();
         self.number += 1;

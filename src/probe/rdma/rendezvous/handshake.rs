@@ -63,7 +63,7 @@ pub enum Rejection {
     /// It did not prove the secret.
     Secret,
     /// It is a server that rejected this client.
-    No,
+    Refused,
 }
 
 /// What to do next.
@@ -77,7 +77,7 @@ pub enum Next {
 }
 
 /// A server's answer to every client that it rejects.
-pub fn no() -> [u8; HEAD] {
+pub fn rejection_message() -> [u8; HEAD] {
     head(NO)
 }
 
@@ -137,7 +137,7 @@ impl Incoming {
             return Err(Rejection::Protocol(number));
         }
         if is_no {
-            return Err(Rejection::No);
+            return Err(Rejection::Refused);
         }
         match bytes.get(HEAD..MESSAGE) {
             Some(body) => {
@@ -192,7 +192,7 @@ pub struct ServerHandshake {
 }
 
 impl ServerHandshake {
-    /// Begins with a nonce of its own.
+    /// Begins with a random nonce.
     pub fn new(secret: &Secret) -> io::Result<Self> {
         Ok(Self {
             keys: Keys {
@@ -209,7 +209,7 @@ impl ServerHandshake {
         self.incoming.room()
     }
 
-    /// Whether the client has sent anything.
+    /// True if the client sent anything.
     pub fn has_begun(&self) -> bool {
         self.incoming.filled > 0 || self.incoming.letter != CLIENT_NONCE
     }
@@ -319,7 +319,7 @@ mod tests {
 
     /// Made with Python's hmac, from the description above.
     #[test]
-    fn proofs_and_keys_are_those_of_the_description() {
+    fn known_proofs_and_keys() {
         let known = [
             "67103448c72119326e44a856ed0f6df11c7af580cc1309bb869ab3c7beddec3e",
             "a55339e07b61d4d1d0f2f49cfa898374333717215a750cd0b4c8804e68cc6564",
@@ -352,9 +352,9 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_its_head_and_32_bytes() {
+    fn message_heads() {
         let (_, first) = ClientHandshake::new(&keys().secret).expect("random bytes");
         assert_eq!(first[..8], *b"gdrc\0\0\0\x02");
-        assert_eq!(no(), *b"gdrn\0\0\0\x02");
+        assert_eq!(rejection_message(), *b"gdrn\0\0\0\x02");
     }
 }

@@ -1,28 +1,28 @@
 //! Slurm's lists of hosts, `node[01-04,7],gpu3`, name by name as `scontrol show hostnames` has them.
 
-/// No list has more names than this, and a range no more numbers: Slurm's own limit.
-const MOST: usize = 65_536;
-/// No list is longer than this in text, and all names together have no more than eight times as much.
-const LONGEST: usize = 1 << 20;
+/// Most names of a list and numbers of a range: Slurm's limit.
+const MAX_NAMES: usize = 65_536;
+/// Longest text of a list, bytes; all names together may have eight times as many.
+const MAX_BYTES: usize = 1 << 20;
 
-/// Numbers from one to another, written with at least so many digits.
+/// An inclusive range of numbers, zero-padded to a width.
 struct Range {
     from: u64,
     to: u64,
     width: usize,
 }
 
-/// The names of a list, in its order; names that come twice come twice. An error says what is wrong with the list.
+/// Expands a list in order, with duplicates. The error says what is invalid.
 ///
-/// With brackets in several places the last runs fastest, then the first, the second and so on: that is Slurm's order.
+/// With several brackets the last varies fastest, then the first, the second and so on, as in Slurm.
 pub fn expand(list: &str) -> Result<Vec<String>, String> {
-    if list.len() > LONGEST {
-        return Err(format!("a list of hosts has at most {LONGEST} bytes"));
+    if list.len() > MAX_BYTES {
+        return Err(format!("a list of hosts has at most {MAX_BYTES} bytes"));
     }
     let mut names = Vec::new();
-    let mut room = LONGEST * 8;
+    let mut room = MAX_BYTES * 8;
     for item in items(list)? {
-        expand_one(item, &mut names, &mut room)?;
+        expand_item(item, &mut names, &mut room)?;
     }
     Ok(names)
 }
@@ -54,8 +54,8 @@ fn items(list: &str) -> Result<Vec<&str>, String> {
     Ok(items)
 }
 
-/// The names of one part, as far as there is room.
-fn expand_one(item: &str, names: &mut Vec<String>, room: &mut usize) -> Result<(), String> {
+/// Expands one item, within the limits.
+fn expand_item(item: &str, names: &mut Vec<String>, room: &mut usize) -> Result<(), String> {
     let mut fixed = Vec::new();
     let mut numbers: Vec<Vec<String>> = Vec::new();
     let mut rest = item;
@@ -64,18 +64,18 @@ fn expand_one(item: &str, names: &mut Vec<String>, room: &mut usize) -> Result<(
         let Some((inner, after)) = after.split_once(']') else {
             return Err("unmatched '['".to_owned());
         };
-        let these = numbers_of(inner)?;
-        count = count.saturating_mul(these.len());
-        if names.len().saturating_add(count) > MOST {
-            return Err(format!("it has more than {MOST} names"));
+        let values = parse_numbers(inner)?;
+        count = count.saturating_mul(values.len());
+        if names.len().saturating_add(count) > MAX_NAMES {
+            return Err(format!("it has more than {MAX_NAMES} names"));
         }
         fixed.push(before);
-        numbers.push(these);
+        numbers.push(values);
         rest = after;
     }
     if numbers.is_empty() {
-        if names.len() >= MOST {
-            return Err(format!("it has more than {MOST} names"));
+        if names.len() >= MAX_NAMES {
+            return Err(format!("it has more than {MAX_NAMES} names"));
         }
         names.push(item.to_owned());
         return Ok(());
@@ -83,11 +83,11 @@ fn expand_one(item: &str, names: &mut Vec<String>, room: &mut usize) -> Result<(
     if !rest.is_empty() {
         return Err(format!("unexpected '{rest}' after the last bracket"));
     }
-    // Which number of each bracket; the last turns fastest, then the first.
+    // Index into each bracket; the last varies fastest, then the first.
     let last = numbers.len() - 1;
-    let mut at = vec![0; numbers.len()];
+    let mut index = vec![0; numbers.len()];
     for _ in 0..count {
-        let name: String = (fixed.iter().zip(&numbers).zip(&at))
+        let name: String = (fixed.iter().zip(&numbers).zip(&index))
             .flat_map(|((fixed, numbers), at)| [*fixed, numbers[*at].as_str()])
             .collect();
         *room = room
@@ -95,37 +95,37 @@ fn expand_one(item: &str, names: &mut Vec<String>, room: &mut usize) -> Result<(
             .ok_or("its names are too long")?;
         names.push(name);
         for place in std::iter::once(last).chain(0..last) {
-            at[place] += 1;
-            if at[place] < numbers[place].len() {
+            index[place] += 1;
+            if index[place] < numbers[place].len() {
                 break;
             }
-            at[place] = 0;
+            index[place] = 0;
         }
     }
     Ok(())
 }
 
-/// The numbers of what is within a bracket.
-fn numbers_of(inner: &str) -> Result<Vec<String>, String> {
+/// Expands the inside of a bracket.
+fn parse_numbers(inner: &str) -> Result<Vec<String>, String> {
     let mut numbers = Vec::new();
     for part in inner.split(',') {
         let Range { from, to, width } =
-            range(part).ok_or_else(|| format!("invalid number or range: '{part}'"))?;
+            parse_range(part).ok_or_else(|| format!("invalid number or range: '{part}'"))?;
         let count = usize::try_from(to - from).map_or(usize::MAX, |count| count.saturating_add(1));
-        if numbers.len().saturating_add(count) > MOST {
-            return Err(format!("range '{part}' has more than {MOST} names"));
+        if numbers.len().saturating_add(count) > MAX_NAMES {
+            return Err(format!("range '{part}' has more than {MAX_NAMES} names"));
         }
         numbers.extend((from..=to).map(|number| format!("{number:0width$}")));
     }
     Ok(numbers)
 }
 
-fn range(part: &str) -> Option<Range> {
+fn parse_range(part: &str) -> Option<Range> {
     let number = |digits: &str| {
         let all = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
         all.then(|| digits.parse::<u64>().ok()).flatten()
     };
-    // The first number says how many digits each has.
+    // The first number sets the width.
     let (from, to) = part.split_once('-').unwrap_or((part, part));
     let width = from.len();
     let (from, to) = (number(from)?, number(to)?);
@@ -138,9 +138,9 @@ mod tests {
 
     use super::*;
 
-    /// What `scontrol show hostnames` of Slurm 22.05.8 printed for each.
+    /// Output of `scontrol show hostnames` of Slurm 22.05.8.
     #[test]
-    fn lists_are_expanded_as_scontrol_does() {
+    fn expands_like_scontrol() {
         let known: [(&str, &str); 22] = [
             (
                 "node[01-04,7],gpu3",
@@ -181,9 +181,9 @@ mod tests {
         }
     }
 
-    /// Slurm calls the first of these invalid, and reads the others as names that nobody meant.
+    /// Slurm rejects the first of these, and reads the others as unintended names.
     #[test]
-    fn what_is_no_list_is_an_error() {
+    fn rejects_invalid_lists() {
         let invalid = [
             "gpu-a[01-02]-ib",
             "r1n[01-02]s[1-2]-x",
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_has_as_many_names_as_slurm_allows() {
+    fn name_limit() {
         assert_eq!(expand("n[0-65535]").expect("a list").len(), 65_536);
         for list in [
             "n[0-65535],m",
@@ -222,22 +222,22 @@ mod tests {
         }
         let long = format!("{}[0-65535]", "n".repeat(1000));
         assert!(expand(&long).is_err(), "names of 64 MiB together");
-        assert!(expand(&"n,".repeat(LONGEST)).is_err());
+        assert!(expand(&"n,".repeat(MAX_BYTES)).is_err());
     }
 
     proptest! {
         #[test]
-        fn no_text_makes_it_panic(text in "\\PC{0,64}", close in "[a-z0-9,\\[\\]-]{0,40}") {
+        fn any_text_is_safe(text in "\\PC{0,64}", close in "[a-z0-9,\\[\\]-]{0,40}") {
             let _ = expand(&text);
             if let Ok(names) = expand(&close) {
-                prop_assert!(names.len() <= MOST);
+                prop_assert!(names.len() <= MAX_NAMES);
                 prop_assert!(names.iter().all(|name| !name.contains(['[', ']', ','])));
             }
         }
 
-        /// Ranges as somebody writes them, beside the names that a loop makes.
+        /// Generated ranges, compared with names from a loop.
         #[test]
-        fn a_written_list_has_the_names_that_were_meant(
+        fn expands_generated_ranges(
             groups in proptest::collection::vec(("[a-z]{1,5}-?", 0u64..200, 0u64..20, 1usize..5), 1..6),
         ) {
             let mut list = Vec::new();

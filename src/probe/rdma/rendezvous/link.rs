@@ -1,4 +1,4 @@
-//! The caller's end of a connection between two processes: messages, and the end of one side told to the other.
+//! The caller's end of a connection between two processes.
 
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,13 +11,13 @@ use serde::de::DeserializeOwned;
 use super::conditions::Conditions;
 use super::error::Error;
 use super::handshake::Session;
-use super::pulse::{SILENCE, Shared, to_the_other_side};
+use super::pulse::{PEER_TIMEOUT, Shared, reason_for_peer};
 use super::wire::{Envelope, failed};
 
-/// How often a wait asks whether somebody wants to stop.
-const SLICE: Duration = Duration::from_millis(50);
-/// How long the other side may take to see that this one goes.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// Interval of checks for an interrupt.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// How long the peer may take to notice the end.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A connection to the peer. A thread keeps it alive and notices the peer's end while the caller measures;
 /// [`Link::failure`] returns it without waiting. Dropping it without [`Link::bye`] sends the peer a failure with the last
@@ -28,8 +28,8 @@ pub struct Link<'a, M> {
     peer: SocketAddr,
     local: SocketAddr,
     interrupted: &'a (dyn Fn() -> bool + Sync),
-    /// The last error that the caller was given.
-    seen: Mutex<Option<Error>>,
+    /// The last error that was returned to the caller.
+    last_error: Mutex<Option<Error>>,
 }
 
 impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
@@ -38,7 +38,7 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
         stream: TcpStream,
         peer: SocketAddr,
         session: Session,
-        terms: &Conditions<'a>,
+        conditions: &Conditions<'a>,
     ) -> Result<Self, Error> {
         let system = |what: &str| {
             let what = what.to_owned();
@@ -63,35 +63,35 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
             thread: Some(thread),
             peer,
             local,
-            interrupted: terms.interrupted,
-            seen: Mutex::new(None),
+            interrupted: conditions.interrupted,
+            last_error: Mutex::new(None),
         })
     }
 
-    /// Sends a message. It may have left when this returns, but nobody knows that it was received.
+    /// Sends a message. Success does not mean that the peer received it.
     pub fn send(&self, message: &M) -> Result<(), Error> {
         let payload = match Envelope::Message(message).payload() {
             Ok(payload) => payload,
-            Err(why) => return Err(self.saw(Error::Unsendable { why })),
+            Err(why) => return Err(self.record(Error::InvalidMessage { why })),
         };
         if let Some(error) = self.failure() {
             return Err(error);
         }
         if self.shared.state().done {
-            return Err(self.saw(Error::PeerDone { peer: self.peer }));
+            return Err(self.record(Error::PeerDone { peer: self.peer }));
         }
         let go_on = || !(self.interrupted)() && self.shared.state().ending.is_none();
         let Err(error) = self
             .shared
-            .write(&payload, Instant::now() + SILENCE, &go_on)
+            .write(&payload, Instant::now() + PEER_TIMEOUT, &go_on)
         else {
             return Ok(());
         };
         if (self.interrupted)() {
             return Err(self.interrupt());
         }
-        // What the other side said before it went is a better reason than a broken pipe.
-        self.wait_until(Instant::now() + FAREWELL, |state| {
+        // The peer's last message is a better reason than a broken pipe.
+        self.wait_until(Instant::now() + CLOSE_TIMEOUT, |state| {
             state.ending.is_some() || state.over
         });
         let peer = self.peer;
@@ -109,7 +109,7 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
                 gone
             }
         };
-        Err(self.saw(ending))
+        Err(self.record(ending))
     }
 
     /// Receives the next message.
@@ -124,8 +124,8 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
                 return Err(self.interrupt());
             }
             if let Some(message) = message {
-                // What it was waited for too long before is no reason any more.
-                self.seen().take();
+                // An earlier timeout is no reason to end any more.
+                self.last_error().take();
                 return Ok(message);
             }
             let peer = self.peer;
@@ -137,13 +137,13 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
                     waited: begun.elapsed(),
                 },
                 (None, false) => {
-                    self.wait_until(until.min(Instant::now() + SLICE), |state| {
+                    self.wait_until(until.min(Instant::now() + POLL_INTERVAL), |state| {
                         !state.waiting.is_empty() || state.ending.is_some() || state.done
                     });
                     continue;
                 }
             };
-            return Err(self.saw(error));
+            return Err(self.record(error));
         }
     }
 
@@ -153,47 +153,47 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
         self.receive(until)
     }
 
-    /// Why there is no going on, if so: the other side failed or is gone, or somebody asked to stop. Messages that came
-    /// before can still be received. An other side that is done is no trouble until something is wanted of it.
+    /// Why the connection ended: the peer failed or is dead, or an interrupt. Earlier messages
+    /// can still be received. A peer that finished is no failure until a message is expected from it.
     pub fn failure(&self) -> Option<Error> {
         let ending = self.shared.state().ending.clone();
         match ending {
-            Some(error) => Some(self.saw(error)),
+            Some(error) => Some(self.record(error)),
             None if (self.interrupted)() => Some(self.interrupt()),
             None => None,
         }
     }
 
-    /// This side failed: tells the other one why, and ends.
+    /// Sends a failure to the peer and ends the connection.
     pub fn fail(mut self, why: &str) {
-        self.part(&failed(why));
+        self.close(&failed(why));
     }
 
-    /// This side is done: tells the other one, and waits a moment until it knows. An error says how the other side ended
+    /// Ends the connection in order, and waits briefly for the peer. The error says how the peer ended
     /// before that.
     pub fn bye(mut self) -> Result<(), Error> {
         if let Some(error) = self.failure() {
             return Err(error);
         }
-        self.part(&Envelope::Bye);
+        self.close(&Envelope::Bye);
         match &self.shared.state().ending {
             Some(error @ Error::PeerFailed { .. }) => Err(error.clone()),
             _ => Ok(()),
         }
     }
 
-    /// Keeps an error for the other side.
-    fn saw(&self, error: Error) -> Error {
-        *self.seen() = Some(error.clone());
+    /// Keeps an error as the reason to send on drop.
+    fn record(&self, error: Error) -> Error {
+        *self.last_error() = Some(error.clone());
         error
     }
 
-    /// Somebody asked to stop: the other side is told at once.
+    /// Handles an interrupt: tells the peer at once.
     fn interrupt(&self) -> Error {
         self.shared.end(Error::Interrupted);
         self.shared
-            .last_words(&failed(&to_the_other_side(&Error::Interrupted)));
-        self.saw(Error::Interrupted)
+            .send_last(&failed(&reason_for_peer(&Error::Interrupted)));
+        self.record(Error::Interrupted)
     }
 
     fn wait_until(&self, until: Instant, enough: impl Fn(&super::pulse::State<M>) -> bool) {
@@ -203,18 +203,20 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
             if left.is_zero() {
                 return;
             }
-            let woken = self.shared.changed.wait_timeout(state, left);
-            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+            let guard = self.shared.changed.wait_timeout(state, left);
+            state = guard.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }
 
 impl<M> Link<'_, M> {
-    fn seen(&self) -> MutexGuard<'_, Option<Error>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn last_error(&self) -> MutexGuard<'_, Option<Error>> {
+        self.last_error
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The other side's end of the connection.
+    /// The peer's address.
     pub fn peer(&self) -> SocketAddr {
         self.peer
     }
@@ -224,42 +226,42 @@ impl<M> Link<'_, M> {
         self.local
     }
 
-    /// Says the last word, waits a moment for the other side to hear it, and ends the thread.
-    fn part(&mut self, last: &Envelope<()>) {
+    /// Sends the last message, waits briefly for the peer to end, and ends the thread.
+    fn close(&mut self, last: &Envelope<()>) {
         let Some(thread) = self.thread.take() else {
             return;
         };
-        let speak = {
+        let is_open = {
             let mut state = self.shared.state();
-            // Where the thread, or an interrupt, knew an end before, that is what the other side is told.
+            // The thread or an interrupt may have sent another end before.
             state.leaving = state.ending.is_none() && !state.done && !state.over;
             state.leaving
         };
-        if speak {
-            self.shared.last_words(last);
+        if is_open {
+            self.shared.send_last(last);
         }
         let mut state = self.shared.state();
-        let until = Instant::now() + FAREWELL;
+        let until = Instant::now() + CLOSE_TIMEOUT;
         while !state.over && Instant::now() < until {
-            let woken = self.shared.changed.wait_timeout(state, SLICE);
-            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+            let guard = self.shared.changed.wait_timeout(state, POLL_INTERVAL);
+            state = guard.unwrap_or_else(PoisonError::into_inner).0;
         }
         state.stop = true;
         drop(state);
         // This wakes the thread.
         let _ = self.shared.stream.shutdown(Shutdown::Both);
-        // It holds no lock that could be poisoned by a panic, and its panic is no reason for another.
+        // Ignored: a panic of the thread is not repeated here.
         let _ = thread.join();
     }
 }
 
 impl<M> Drop for Link<'_, M> {
     fn drop(&mut self) {
-        let seen = self.seen().take();
-        let why = match &seen {
-            Some(error) => to_the_other_side(error),
+        let error = self.last_error().take();
+        let why = match &error {
+            Some(error) => reason_for_peer(error),
             None => "it ended early; see its output".to_owned(),
         };
-        self.part(&failed(&why));
+        self.close(&failed(&why));
     }
 }

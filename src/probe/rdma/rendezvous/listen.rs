@@ -12,22 +12,22 @@ use serde::de::DeserializeOwned;
 
 use super::conditions::{Conditions, is_exposed};
 use super::error::Error;
-use super::handshake::{Next, PROTOCOL, Rejection, ServerHandshake, Session, no};
+use super::handshake::{Next, PROTOCOL, Rejection, ServerHandshake, Session, rejection_message};
 use super::link::Link;
 use super::secret::Secret;
 use super::socket::{again, any_ready};
 use super::wire::protocol_of;
 
-/// How often a wait asks whether somebody wants to stop.
-const SLICE: Duration = Duration::from_millis(50);
+/// Interval of checks for an interrupt.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How long a client may take to prove the secret.
-pub const PROOF: Duration = Duration::from_secs(2);
+pub const PROOF_TIMEOUT: Duration = Duration::from_secs(2);
 /// Clients that may be proving the secret at once. Another one takes the place of one of them.
-const PENDING: usize = 16;
+const MAX_PENDING: usize = 16;
 /// Time between two reports of rejected clients.
-const REPORTS: Duration = Duration::from_secs(10);
+const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A port that is listened on.
+/// A listening port.
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
@@ -44,25 +44,25 @@ struct Pending {
     since: Instant,
 }
 
-/// What a client's bytes led to.
-enum Heard {
+/// Result of reading from a client.
+enum ReadResult {
     /// More bytes are needed.
-    Waiting,
+    Incomplete,
     Peer(Box<Session>),
-    /// It is rejected, for this reason.
+    /// Rejected for this reason.
     Rejected(String),
-    /// It was rejected before, and has closed the connection.
-    Gone,
+    /// It was rejected earlier, and closed the connection.
+    Closed,
 }
 
 /// Listens at an address and waits for the peer: [`Listener::bind`] and [`Listener::accept`] in one.
 pub fn listen<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     address: SocketAddr,
     secret: &Secret,
-    terms: &Conditions<'a>,
+    conditions: &Conditions<'a>,
     note: &mut dyn FnMut(String),
 ) -> Result<Link<'a, M>, Error> {
-    Listener::bind(address, secret)?.accept(terms, note)
+    Listener::bind(address, secret)?.accept(conditions, note)
 }
 
 impl Listener {
@@ -94,18 +94,18 @@ impl Listener {
     /// Waits for the peer and rejects all other clients. The port is closed when this returns.
     pub fn accept<'a, M: Serialize + DeserializeOwned + Send + 'static>(
         self,
-        terms: &Conditions<'a>,
+        conditions: &Conditions<'a>,
         note: &mut dyn FnMut(String),
     ) -> Result<Link<'a, M>, Error> {
         let begun = Instant::now();
-        let mut pending: Vec<Pending> = Vec::with_capacity(PENDING);
+        let mut pending: Vec<Pending> = Vec::with_capacity(MAX_PENDING);
         let mut rejected = Rejected::default();
         loop {
-            if (terms.interrupted)() {
+            if (conditions.interrupted)() {
                 return Err(Error::Interrupted);
             }
-            if Instant::now() >= terms.until {
-                return Err(Error::NobodyCame {
+            if Instant::now() >= conditions.until {
+                return Err(Error::NoClient {
                     address: self.address,
                     waited: begun.elapsed(),
                     rejected: rejected.describe(),
@@ -115,15 +115,15 @@ impl Listener {
             self.admit(&mut pending, &mut rejected)?;
             let mut at = 0;
             while at < pending.len() {
-                match pending[at].hear() {
-                    Heard::Waiting => at += 1,
-                    Heard::Gone => drop(pending.remove(at)),
-                    Heard::Rejected(why) => rejected.add(pending[at].address, why),
-                    Heard::Peer(session) => {
+                match pending[at].read() {
+                    ReadResult::Incomplete => at += 1,
+                    ReadResult::Closed => drop(pending.remove(at)),
+                    ReadResult::Rejected(why) => rejected.add(pending[at].address, why),
+                    ReadResult::Peer(session) => {
                         let Pending {
                             stream, address, ..
                         } = pending.remove(at);
-                        return Link::new(stream, address, *session, terms);
+                        return Link::new(stream, address, *session, conditions);
                     }
                 }
             }
@@ -133,18 +133,18 @@ impl Listener {
 
     /// Accepts new clients. Where all places are taken, each takes the place of an earlier one.
     fn admit(&self, pending: &mut Vec<Pending>, rejected: &mut Rejected) -> Result<(), Error> {
-        for _ in 0..PENDING {
+        for _ in 0..MAX_PENDING {
             let (stream, address) = match self.socket.accept() {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     if !again(&error) {
                         // Most likely no descriptor is left: retrying at once would spin.
-                        std::thread::sleep(SLICE);
+                        std::thread::sleep(POLL_INTERVAL);
                     }
                     return Ok(());
                 }
             };
-            if pending.len() >= PENDING {
+            if pending.len() >= MAX_PENDING {
                 let gone = pending.remove(choose_evicted(pending));
                 if gone.handshake.is_some() {
                     rejected.add(
@@ -178,14 +178,14 @@ impl Listener {
             .map(|pending| PollFd::from_borrowed_fd(pending.stream.as_fd(), PollFlags::IN))
             .collect();
         waiting.push(PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN));
-        any_ready(&mut waiting, SLICE);
+        any_ready(&mut waiting, POLL_INTERVAL);
     }
 }
 
 /// The client whose place a new one takes: one that was rejected, else one that has sent nothing, else one of the address with
 /// the most places, the oldest first. So one machine that opens many connections loses its own places only.
 fn choose_evicted(pending: &[Pending]) -> usize {
-    let from = |ip: IpAddr| {
+    let count_from = |ip: IpAddr| {
         pending
             .iter()
             .filter(|other| other.address.ip() == ip)
@@ -199,7 +199,7 @@ fn choose_evicted(pending: &[Pending]) -> usize {
         (
             pending.handshake.is_none(),
             !has_begun,
-            from(pending.address.ip()),
+            count_from(pending.address.ip()),
             pending.since.elapsed(),
         )
     };
@@ -209,26 +209,26 @@ fn choose_evicted(pending: &[Pending]) -> usize {
 
 impl Pending {
     /// Reads what the client has sent: from one that may be the peer, no byte beyond the next message of the handshake.
-    fn hear(&mut self) -> Heard {
-        let late = self.since.elapsed() >= PROOF;
+    fn read(&mut self) -> ReadResult {
+        let late = self.since.elapsed() >= PROOF_TIMEOUT;
         let Some(handshake) = &mut self.handshake else {
             return match (&self.stream).read(&mut [0; 512]) {
-                Ok(1..) if !late => Heard::Waiting,
-                Err(error) if again(&error) && !late => Heard::Waiting,
-                _ => Heard::Gone,
+                Ok(1..) if !late => ReadResult::Incomplete,
+                Err(error) if again(&error) && !late => ReadResult::Incomplete,
+                _ => ReadResult::Closed,
             };
         };
         match (&self.stream).read(handshake.room()) {
             Ok(0) => self.reject("it closed the connection before it proved the secret".to_owned()),
             Ok(count) => match handshake.received(count) {
                 Next::Wait if late => self.reject(LATE.to_owned()),
-                Next::Wait => Heard::Waiting,
+                Next::Wait => ReadResult::Incomplete,
                 Next::Send(bytes) => match self.send(&bytes) {
-                    true => Heard::Waiting,
+                    true => ReadResult::Incomplete,
                     false => self.reject(UNSENT.to_owned()),
                 },
                 Next::Done(bytes, session) => match bytes.is_none_or(|bytes| self.send(&bytes)) {
-                    true => Heard::Peer(session),
+                    true => ReadResult::Peer(session),
                     false => self.reject(UNSENT.to_owned()),
                 },
                 Next::Rejected(rejection) => {
@@ -237,18 +237,18 @@ impl Pending {
                 }
             },
             Err(error) if again(&error) && late => self.reject(LATE.to_owned()),
-            Err(error) if again(&error) => Heard::Waiting,
+            Err(error) if again(&error) => ReadResult::Incomplete,
             Err(_) => self.reject("its connection failed".to_owned()),
         }
     }
 
     /// Sends the answer that all rejected clients get.
-    fn reject(&mut self, why: String) -> Heard {
+    fn reject(&mut self, why: String) -> ReadResult {
         self.handshake = None;
         // The client may have closed the connection already.
-        let _ = self.send(&no());
+        let _ = self.send(&rejection_message());
         let _ = self.stream.shutdown(Shutdown::Write);
-        Heard::Rejected(why)
+        ReadResult::Rejected(why)
     }
 
     /// Sends a few bytes, for which the buffer of a new connection has room.
@@ -260,10 +260,10 @@ impl Pending {
 const LATE: &str = "it did not prove the secret in time";
 const UNSENT: &str = "the reply to it failed";
 
-/// Why a client is rejected. No byte that it sent is part of the text.
+/// Why a client is rejected. The text contains no byte that the client sent.
 fn describe(rejection: Rejection, begun: &[u8]) -> String {
     match rejection {
-        Rejection::Foreign | Rejection::No => match protocol_of(begun) {
+        Rejection::Foreign | Rejection::Refused => match protocol_of(begun) {
             Some(name) => format!("it is not gdr, but {name}"),
             None => "it is not gdr".to_owned(),
         },
@@ -274,7 +274,7 @@ fn describe(rejection: Rejection, begun: &[u8]) -> String {
     }
 }
 
-/// Rejected clients: the first is reported at once, later ones together, at most once in [`REPORTS`].
+/// Rejected clients: the first is reported at once, later ones together, at most once in [`REPORT_INTERVAL`].
 #[derive(Default)]
 struct Rejected {
     count: u64,
@@ -290,7 +290,7 @@ impl Rejected {
     }
 
     fn report(&mut self, note: &mut dyn FnMut(String)) {
-        let is_time = self.at.is_none_or(|at| at.elapsed() >= REPORTS);
+        let is_time = self.at.is_none_or(|at| at.elapsed() >= REPORT_INTERVAL);
         let (Some((address, why)), true) = (&self.last, self.count > self.reported && is_time)
         else {
             return;
@@ -305,7 +305,7 @@ impl Rejected {
         self.at = Some(Instant::now());
     }
 
-    /// Words that follow "no client".
+    /// Text that follows "no client connected".
     fn describe(&self) -> String {
         match (self.count, &self.last) {
             (1, Some((address, why))) => format!(" (rejected {address}: {why})"),

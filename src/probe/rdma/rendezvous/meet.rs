@@ -1,4 +1,4 @@
-//! How the two processes of a launcher meet: at the port of their job, with a secret that both were given, or by a file that has
+//! Connects the two processes of a launcher: at the port of their job with a shared secret, or through a file that has
 //! one.
 
 use std::net::{IpAddr, SocketAddr};
@@ -24,18 +24,18 @@ pub fn meet<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     file: Option<&Path>,
     address: IpAddr,
     given: Option<&Secret>,
-    terms: &Conditions<'a>,
+    conditions: &Conditions<'a>,
     note: &mut dyn FnMut(String),
 ) -> Result<Link<'a, M>, Error> {
     place.of_two()?;
     if let (None, Some(secret), Some(host), Some(port)) = (file, given, &place.host, place.port) {
         return match place.rank {
-            0 => listen(SocketAddr::new(address, port), secret, terms, note),
-            _ => connect(host, port, secret, terms, note),
+            0 => listen(SocketAddr::new(address, port), secret, conditions, note),
+            _ => connect(host, port, secret, conditions, note),
         };
     }
     let default = place.rendezvous_file();
     let path = file.unwrap_or(&default);
     let job = place.job.as_deref();
-    connect_by_file(path, (place.rank, job), address, given, terms, note)
+    connect_by_file(path, (place.rank, job), address, given, conditions, note)
 }

@@ -1,5 +1,5 @@
-//! Which of a launcher's processes this one is, as its variables say: Slurm's srun, or an mpirun of any make.
-//! A variable that is not documented is not read.
+//! Rank and size of this process, from the environment of a launcher: Slurm's srun or an mpirun.
+//! Only documented variables are read.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::error::Error;
 use super::hostlist;
 
-/// What started the processes.
+/// The program that started the processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Launcher {
     /// `srun`.
@@ -16,9 +16,9 @@ pub enum Launcher {
     OpenMpi,
     /// `mpirun_rsh` of MVAPICH.
     Mvapich,
-    /// What speaks PMI: `mpiexec` of MPICH and its kin.
+    /// PMI: `mpiexec` of MPICH and derived implementations.
     Pmi,
-    /// What speaks PMIx: `prun` and others.
+    /// PMIx: `prun` and others.
     Pmix,
 }
 
@@ -34,24 +34,24 @@ impl fmt::Display for Launcher {
     }
 }
 
-/// The place of this process among those that were launched together.
+/// This process among those that a launcher started together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     pub launcher: Launcher,
-    /// The number of this one.
+    /// Rank of this process.
     pub rank: u32,
-    /// How many they are; PMIx does not say.
+    /// Number of processes; not available with PMIx.
     pub size: Option<u32>,
-    /// The machine of rank 0; only Slurm says.
+    /// Host of rank 0; only available with Slurm.
     pub host: Option<String>,
-    /// A port for this run, other than that of runs beside it; only with a Slurm job.
+    /// A port for this run; only with a Slurm job.
     pub port: Option<u16>,
-    /// What the launcher calls this run: the same in each of its processes, and another in other runs. No secret.
+    /// The launcher's name of this run, unique to it and the same in all its processes. Not a secret.
     pub job: Option<String>,
 }
 
 impl Place {
-    /// The file to meet by where none is named: in the directory that both were started in, which most clusters share.
+    /// The default rendezvous file, in the working directory, which most clusters share.
     pub fn rendezvous_file(&self) -> PathBuf {
         let plain = |c: char| {
             if c.is_ascii_alphanumeric() || c == '-' || c == '.' {
@@ -73,7 +73,7 @@ impl Place {
         })
     }
 
-    /// Whether these are two processes, and this is one of them.
+    /// Checks that this is one of two processes.
     pub fn of_two(&self) -> Result<(), Error> {
         match (self.size, self.rank) {
             (None | Some(2), 0 | 1) => Ok(()),
@@ -86,7 +86,7 @@ impl Place {
 /// A function that looks a variable up, as `std::env::var` does without its errors.
 type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// The variables of a launcher that tell rank and size, and what tells the run.
+/// Variables of each launcher: rank, size, and name of the run.
 const MPI: [(Launcher, &str, Option<&str>, Option<&str>); 4] = [
     (
         Launcher::OpenMpi,
@@ -104,10 +104,10 @@ const MPI: [(Launcher, &str, Option<&str>, Option<&str>); 4] = [
     (Launcher::Pmix, "PMIX_RANK", None, Some("PMIX_NAMESPACE")),
 ];
 
-/// The place of this process; none where no launcher started it. An mpirun within a Slurm job counts, and not the srun that
+/// The place of this process; none where no launcher started it. In a Slurm job the variables of mpirun win over those of the srun that
 /// it may start its own helpers by; where both say the same, Slurm does, which says where rank 0 is.
 pub fn from_environment(variables: Variables<'_>) -> Result<Option<Place>, Error> {
-    let slurm = of_slurm(variables);
+    let slurm = from_slurm(variables);
     for (launcher, rank, size, job) in MPI {
         let Some(rank) = number(variables, rank)? else {
             continue;
@@ -123,7 +123,7 @@ pub fn from_environment(variables: Variables<'_>) -> Result<Option<Place>, Error
         {
             return slurm;
         }
-        return within(Place {
+        return check_rank(Place {
             launcher,
             rank,
             size,
@@ -136,7 +136,7 @@ pub fn from_environment(variables: Variables<'_>) -> Result<Option<Place>, Error
 }
 
 /// A rank is below the size.
-fn within(place: Place) -> Result<Option<Place>, Error> {
+fn check_rank(place: Place) -> Result<Option<Place>, Error> {
     match place.size {
         Some(size) if place.rank >= size => Err(Error::Environment {
             variable: format!("rank from {}", place.launcher),
@@ -147,10 +147,10 @@ fn within(place: Place) -> Result<Option<Place>, Error> {
     }
 }
 
-/// The steps from here up are Slurm's own: a batch script and an interactive shell have a rank too, and nobody beside them.
-const FIRST_OWN_STEP: u64 = 0xffff_fff0;
+/// Steps from here on are special: a batch script and an interactive shell have a rank, but are single processes.
+const FIRST_SPECIAL_STEP: u64 = 0xffff_fff0;
 
-fn of_slurm(variables: Variables<'_>) -> Result<Option<Place>, Error> {
+fn from_slurm(variables: Variables<'_>) -> Result<Option<Place>, Error> {
     let Some(rank) = number(variables, "SLURM_PROCID")? else {
         return Ok(None);
     };
@@ -158,7 +158,8 @@ fn of_slurm(variables: Variables<'_>) -> Result<Option<Place>, Error> {
         Ok(None) => number::<u64>(variables, old),
         known => known,
     };
-    let Some(step) = either("SLURM_STEP_ID", "SLURM_STEPID")?.filter(|step| *step < FIRST_OWN_STEP)
+    let Some(step) =
+        either("SLURM_STEP_ID", "SLURM_STEPID")?.filter(|step| *step < FIRST_SPECIAL_STEP)
     else {
         return Ok(None);
     };
@@ -167,18 +168,18 @@ fn of_slurm(variables: Variables<'_>) -> Result<Option<Place>, Error> {
         None => number(variables, "SLURM_NTASKS")?,
         known => known,
     };
-    within(Place {
+    check_rank(Place {
         launcher: Launcher::Slurm,
         rank,
         size,
-        host: host_of_first(variables, rank)?,
+        host: rank0_host(variables, rank)?,
         port: job.map(|job| port(job, step)),
         job: job.map(|job| format!("slurm-{job}.{step}")),
     })
 }
 
-/// The machine of rank 0: the first of the step's nodes, in every distribution of tasks but one that the user wrote.
-fn host_of_first(variables: Variables<'_>, rank: u32) -> Result<Option<String>, Error> {
+/// The host of rank 0: the first node of the step, unless the user wrote the distribution of tasks.
+fn rank0_host(variables: Variables<'_>, rank: u32) -> Result<Option<String>, Error> {
     if text(variables, "SLURM_DISTRIBUTION").is_some_and(|how| how.contains("arbitrary")) {
         return Ok(None);
     }
@@ -205,25 +206,25 @@ fn host_of_first(variables: Variables<'_>, rank: u32) -> Result<Option<String>, 
     Ok(None)
 }
 
-/// The ports of Slurm's steps lie above the usual one and below those that Linux gives to programs that ask for any.
+/// Ports of Slurm steps: above the default port and below Linux's ephemeral ports.
 const FIRST_PORT: u64 = 18_600;
 const PORTS: u64 = 12_000;
-/// So many steps of a job have ports of their own that no job numbered shortly after it has.
+/// Steps of a job whose ports do not overlap with those of the next jobs.
 const STEPS: u64 = 61;
 
-/// A port for a step of a job. Jobs that run at the same time have numbers near each other, and so other ports.
+/// The port of a step. Concurrent jobs have close numbers, and so different ports.
 fn port(job: u64, step: u64) -> u16 {
     let place = (job % PORTS * STEPS + step % STEPS) % PORTS;
     u16::try_from(FIRST_PORT + place).unwrap_or(super::conditions::DEFAULT_PORT)
 }
 
-/// What a variable says, unless that is nothing.
+/// A variable's value, unless it is empty.
 fn text(variables: Variables<'_>, variable: &str) -> Option<String> {
     let value = variables(variable)?.trim().to_owned();
     (!value.is_empty()).then_some(value)
 }
 
-/// The number that a variable says.
+/// A variable's value as a number.
 fn number<N: std::str::FromStr>(
     variables: Variables<'_>,
     variable: &str,
@@ -242,7 +243,7 @@ fn number<N: std::str::FromStr>(
 mod tests {
     use super::*;
 
-    fn of(variables: &[(&str, &str)]) -> Result<Option<Place>, Error> {
+    fn parse(variables: &[(&str, &str)]) -> Result<Option<Place>, Error> {
         from_environment(&|name| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
@@ -280,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_of_slurm_says_where_rank_0_is() {
+    fn slurm_step() {
         let expected = Place {
             host: Some("gnode20".to_owned()),
             // 200505 % 12000 = 8505, times 61 = 518805, and 3 = 518808, % 12000 = 2808.
@@ -288,8 +289,8 @@ mod tests {
             job: Some("slurm-200505.3".to_owned()),
             ..place(Launcher::Slurm, 1, Some(2))
         };
-        assert_eq!(of(&SRUN), Ok(Some(expected.clone())));
-        let first = of(&srun(&[
+        assert_eq!(parse(&SRUN), Ok(Some(expected.clone())));
+        let first = parse(&srun(&[
             ("SLURM_PROCID", "0"),
             ("SLURMD_NODENAME", "gnode20"),
         ]));
@@ -300,13 +301,13 @@ mod tests {
                 ..expected
             }))
         );
-        assert_eq!(of(&[]), Ok(None));
+        assert_eq!(parse(&[]), Ok(None));
     }
 
     #[test]
-    fn the_nodes_of_the_job_stand_in_for_those_of_the_step() {
+    fn slurm_falls_back_to_job_nodes() {
         let host =
-            |variables: &[(&str, &str)]| of(variables).expect("a place").expect("a place").host;
+            |variables: &[(&str, &str)]| parse(variables).expect("a place").expect("a place").host;
         assert_eq!(
             host(&srun(&[("SLURM_STEP_NODELIST", "")])).as_deref(),
             Some("gnode10")
@@ -322,7 +323,7 @@ mod tests {
             let arbitrary = srun(&[("SLURM_DISTRIBUTION", "arbitrary"), ("SLURM_PROCID", rank)]);
             assert_eq!(host(&arbitrary), None, "neither waits for the other");
         }
-        let wrong = of(&srun(&[("SLURM_STEP_NODELIST", "a[7-")])).expect_err("no list");
+        let wrong = parse(&srun(&[("SLURM_STEP_NODELIST", "a[7-")])).expect_err("no list");
         assert!(
             wrong
                 .to_string()
@@ -332,17 +333,17 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_script_and_an_interactive_shell_are_no_tasks() {
+    fn ignores_batch_and_interactive_steps() {
         for step in ["", "4294967291", "4294967290"] {
             assert_eq!(
-                of(&srun(&[("SLURM_STEP_ID", step), ("SLURM_PROCID", "0")])),
+                parse(&srun(&[("SLURM_STEP_ID", step), ("SLURM_PROCID", "0")])),
                 Ok(None)
             );
         }
     }
 
     #[test]
-    fn jobs_and_steps_beside_each_other_have_other_ports() {
+    fn neighbouring_jobs_have_different_ports() {
         let mut ports: Vec<u16> = (1000..1100)
             .flat_map(|job| (0..60).map(move |step| port(job, step)))
             .collect();
@@ -354,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mpirun_says_rank_and_size() {
+    fn mpi_launchers() {
         let open = [
             ("OMPI_COMM_WORLD_RANK", "1"),
             ("OMPI_COMM_WORLD_SIZE", "2"),
@@ -365,46 +366,50 @@ mod tests {
             job: Some("prterun-a-17@1".to_owned()),
             ..place(Launcher::OpenMpi, 1, Some(2))
         };
-        assert_eq!(of(&open), Ok(Some(expected.clone())));
+        assert_eq!(parse(&open), Ok(Some(expected.clone())));
         let pmix = Place {
             launcher: Launcher::Pmix,
             size: None,
             ..expected
         };
-        assert_eq!(of(&open[2..]), Ok(Some(pmix)));
+        assert_eq!(parse(&open[2..]), Ok(Some(pmix)));
         let mvapich = [("MV2_COMM_WORLD_RANK", "0"), ("MV2_COMM_WORLD_SIZE", "2")];
-        assert_eq!(of(&mvapich), Ok(Some(place(Launcher::Mvapich, 0, Some(2)))));
+        assert_eq!(
+            parse(&mvapich),
+            Ok(Some(place(Launcher::Mvapich, 0, Some(2))))
+        );
         let hydra = [("PMI_RANK", "1"), ("PMI_SIZE", "2"), ("PMI_FD", "7")];
-        assert_eq!(of(&hydra), Ok(Some(place(Launcher::Pmi, 1, Some(2)))));
+        assert_eq!(parse(&hydra), Ok(Some(place(Launcher::Pmi, 1, Some(2)))));
     }
 
     #[test]
-    fn an_mpirun_within_a_job_counts_and_slurm_where_it_speaks_pmi() {
+    fn mpirun_inside_slurm_job() {
         // Open MPI starts a daemon a node by srun, whose variables the processes inherit.
         let open = srun(&[("OMPI_COMM_WORLD_RANK", "1"), ("OMPI_COMM_WORLD_SIZE", "2")]);
-        let found = of(&open).expect("a place").expect("a place");
+        let found = parse(&open).expect("a place").expect("a place");
         assert_eq!((found.launcher, found.host), (Launcher::OpenMpi, None));
-        for said in [
+        for variables in [
             &[("PMI_RANK", "1"), ("PMI_SIZE", "2")][..],
             &[
                 ("PMIX_RANK", "1"),
                 ("PMIX_NAMESPACE", "slurm.pmix.200505.3"),
             ],
         ] {
-            let found = of(&srun(said)).expect("a place").expect("a place");
+            let found = parse(&srun(variables)).expect("a place").expect("a place");
             assert_eq!(
                 (found.launcher, found.host.as_deref()),
                 (Launcher::Slurm, Some("gnode20"))
             );
         }
         let hydra = srun(&[("PMI_RANK", "0"), ("PMI_SIZE", "2")]);
-        let found = of(&hydra).expect("a place").expect("a place");
+        let found = parse(&hydra).expect("a place").expect("a place");
         assert_eq!((found.launcher, found.host), (Launcher::Pmi, None));
     }
 
     #[test]
-    fn what_is_no_number_and_what_is_not_two_is_said() {
-        let error = |variables: &[(&str, &str)]| of(variables).expect_err("no place").to_string();
+    fn rejects_invalid_rank_and_size() {
+        let error =
+            |variables: &[(&str, &str)]| parse(variables).expect_err("no place").to_string();
         assert!(error(&[("PMI_RANK", "x")]).contains("invalid PMI_RANK 'x': it is not a number"));
         assert!(error(&[("PMI_RANK", "-1")]).contains("not a number"));
         assert!(error(&[("PMI_RANK", "2"), ("PMI_SIZE", "2")]).contains("there are 2 processes"));

@@ -1,5 +1,5 @@
-//! Files that hold a secret: they are read only if they belong to this user and nobody else may read or write them. The checks use
-//! the open descriptor, so that nobody can exchange the file between the check and the read.
+//! Files that hold a secret: they are read only if this user owns them and no other user may read or write them. The checks use
+//! the open descriptor, so that the file cannot be replaced between the check and the read.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -8,15 +8,15 @@ use std::path::Path;
 
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 
-/// No such file is longer.
-const LONGEST: u64 = 1024;
+/// Longest file.
+const MAX_BYTES: u64 = 1024;
 /// The bits of a mode that let group or others read, write or execute.
-const OF_OTHERS: u32 = 0o077;
-const OTHERS_WRITE: u32 = 0o002;
+const GROUP_OTHER_BITS: u32 = 0o077;
+const OTHER_WRITE_BIT: u32 = 0o002;
 /// In such a directory a file is renamed and removed by its owner and the directory's alone.
 const STICKY: u32 = 0o1000;
 
-/// Whether the last component of a path may be a symbolic link.
+/// Treatment of a symbolic link as the last component of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Links {
     /// It may: the user named the path.
@@ -25,7 +25,7 @@ pub enum Links {
     Refuse,
 }
 
-/// Whether owner and mode matter.
+/// Requirements on owner and mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Privacy {
     /// The file holds a secret.
@@ -63,7 +63,7 @@ pub fn read(
         check(&stat)?;
     }
     let mut text = String::new();
-    File::from(file).take(LONGEST).read_to_string(&mut text)?;
+    File::from(file).take(MAX_BYTES).read_to_string(&mut text)?;
     Ok(text)
 }
 
@@ -80,7 +80,7 @@ fn check(stat: &Stat) -> io::Result<()> {
             stat.st_uid
         )));
     }
-    if stat.st_mode & OF_OTHERS != 0 {
+    if stat.st_mode & GROUP_OTHER_BITS != 0 {
         return Err(io::Error::other(format!(
             "its mode is {:04o}, and group or others have rights: chmod 600",
             stat.st_mode & 0o7777
@@ -89,11 +89,11 @@ fn check(stat: &Stat) -> io::Result<()> {
     Ok(())
 }
 
-/// Checks that nobody else can exchange this user's files in a directory. If everybody may write to it, it must be sticky and belong to
+/// Checks that no other user can replace this user's files in a directory. A world-writable directory must be sticky and belong to
 /// root or this user, because the owner of a directory can rename all files in it.
 pub fn check_directory(directory: impl AsFd) -> io::Result<()> {
     let stat = rustix::fs::fstat(directory)?;
-    if stat.st_mode & OTHERS_WRITE == 0 {
+    if stat.st_mode & OTHER_WRITE_BIT == 0 {
         return Ok(());
     }
     if stat.st_mode & STICKY == 0 {

@@ -1,5 +1,5 @@
-//! One end of an established connection: a thread that reads what comes and says each second that this side is alive,
-//! whatever its caller is busy with. It alone finds that the other side is gone.
+//! One end of an established connection: a thread that reads messages and sends a heartbeat each second, independent
+//! of the caller. It detects a dead peer.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read as _};
@@ -14,17 +14,17 @@ use super::frames::{FrameError, FrameReader, FrameWriter};
 use super::socket::{again, drain, readable, writable, write_all};
 use super::wire::{Envelope, REASON, failed, quote, shortened};
 
-/// How often each side says that it is alive.
-const BEAT: Duration = Duration::from_secs(1);
-/// A side that says nothing for so long is gone.
-pub const SILENCE: Duration = Duration::from_secs(4);
-/// How long the last words may take to leave.
-const LAST_WORDS: Duration = Duration::from_millis(500);
-/// So many messages, or bytes of them, may wait for somebody to receive them.
-const WAITING: usize = 1024;
-const WAITING_BYTES: usize = 4 << 20;
+/// Interval of heartbeats.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+/// A peer that sends nothing for so long is dead.
+pub const PEER_TIMEOUT: Duration = Duration::from_secs(4);
+/// How long the last message may take to send.
+const SEND_TIMEOUT: Duration = Duration::from_millis(500);
+/// Most unread messages, and most bytes of them.
+const MAX_QUEUED: usize = 1024;
+const MAX_QUEUED_BYTES: usize = 4 << 20;
 
-/// What both the thread and the caller know.
+/// State shared by the thread and the caller.
 pub struct Shared<M> {
     pub stream: TcpStream,
     pub peer: SocketAddr,
@@ -35,25 +35,25 @@ pub struct Shared<M> {
     writing: Mutex<Writing>,
 }
 
-/// What makes the frames that this side sends.
+/// The sending direction.
 struct Writing {
     frames: FrameWriter,
-    /// One was written in part: no other can follow.
+    /// A frame was written in part: no other can follow.
     cut: bool,
 }
 
-/// What came, and what became of the connection.
+/// Received messages and the state of the connection.
 pub struct State<M> {
-    /// Messages nobody received yet, and their bytes.
+    /// Unread messages, each with its size in bytes.
     pub waiting: VecDeque<(usize, M)>,
     waiting_bytes: usize,
-    /// Why there is no going on.
+    /// Reports why the probe ends.
     pub ending: Option<Error>,
-    /// The other side said that it is done.
+    /// The peer sent [`Envelope::Bye`].
     pub done: bool,
-    /// This side said its last word: nothing but the other side's end is waited for.
+    /// This process sent its last message and waits for the peer's end.
     pub leaving: bool,
-    /// The thread is to end.
+    /// The thread must end.
     pub stop: bool,
     /// The thread has ended.
     pub over: bool,
@@ -67,14 +67,14 @@ impl<M> State<M> {
     }
 }
 
-/// What a turn of the thread came to.
-enum Turn {
-    Go,
-    Over,
+/// Result of a step of the thread.
+enum Progress {
+    Continue,
+    Ended,
 }
 
 impl<M> Shared<M> {
-    /// An end of a connection that neither blocks nor delays.
+    /// The stream must be non-blocking.
     pub fn new(stream: TcpStream, peer: SocketAddr, frames: FrameWriter) -> Self {
         Self {
             stream,
@@ -93,19 +93,19 @@ impl<M> Shared<M> {
         }
     }
 
-    /// The state; a panic elsewhere does not spoil it.
+    /// The state; poisoning is ignored.
     pub fn state(&self) -> MutexGuard<'_, State<M>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes why there is no going on, unless that is known.
+    /// Records why the connection ended, unless that is known.
     pub fn end(&self, error: Error) {
         let mut state = self.state();
         state.ending.get_or_insert(error);
         self.changed.notify_all();
     }
 
-    /// Writes a payload as a frame; `go_on` is asked while the other side takes nothing.
+    /// Writes a payload as a frame. `go_on` is polled while the socket's buffer is full.
     pub fn write(
         &self,
         payload: &[u8],
@@ -132,12 +132,12 @@ impl<M> Shared<M> {
         write_all(&self.stream, &frame, until, go_on).inspect_err(|_| writing.cut = true)
     }
 
-    /// Says why this side goes, if the other one takes it soon, and that nothing follows.
-    pub fn last_words(&self, last: &Envelope<()>) {
-        let until = Instant::now() + LAST_WORDS;
+    /// Sends the last message, with a short timeout, and closes the sending direction.
+    pub fn send_last(&self, last: &Envelope<()>) {
+        let until = Instant::now() + SEND_TIMEOUT;
         while let Ok(payload) = last.payload() {
             if let Ok(writing) = self.writing.try_lock() {
-                // Where they cannot be said the other side sees the end of the connection.
+                // Ignored: the peer sees the end of the connection.
                 let _ = self.write_with(writing, &payload, until, &|| true);
                 break;
             }
@@ -149,8 +149,8 @@ impl<M> Shared<M> {
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
-    /// Says that this side is alive. Where somebody writes, or what was written still waits to leave, that says it: whoever
-    /// reads must not wait for a side that may do the same.
+    /// Sends a heartbeat, unless a frame is being written or the socket's buffer is full: the reading thread must not
+    /// block on a peer that may block too.
     fn beat(&self) {
         let Ok(mut writing) = self.writing.try_lock() else {
             return;
@@ -162,52 +162,59 @@ impl<M> Shared<M> {
             return;
         }
         if let Some(frame) = writing.frames.frame(&payload) {
-            // What ended the connection is read.
-            writing.cut =
-                write_all(&self.stream, &frame, Instant::now() + LAST_WORDS, &|| true).is_err();
+            // Ignored: the reader finds the error.
+            writing.cut = write_all(&self.stream, &frame, Instant::now() + SEND_TIMEOUT, &|| {
+                true
+            })
+            .is_err();
         }
     }
 }
 
 impl<M: DeserializeOwned> Shared<M> {
-    /// What the thread does until the connection ends.
+    /// Runs the thread until the connection ends.
     pub fn run(&self, mut frames: FrameReader) {
-        let mut heard = Instant::now();
-        let mut next_beat = heard;
-        while let Turn::Go = self.turn(&mut frames, &mut heard, &mut next_beat) {}
-        let said = {
+        let mut last_received = Instant::now();
+        let mut next_beat = last_received;
+        while let Progress::Continue = self.step(&mut frames, &mut last_received, &mut next_beat) {}
+        let reason = {
             let state = self.state();
             match &state.ending {
                 Some(error) if !state.leaving && !matches!(error, Error::PeerFailed { .. }) => {
-                    Some(failed(&to_the_other_side(error)))
+                    Some(failed(&reason_for_peer(error)))
                 }
                 _ => None,
             }
         };
-        if let Some(said) = said {
-            self.last_words(&said);
-            drain(&self.stream, Instant::now() + LAST_WORDS);
+        if let Some(reason) = reason {
+            self.send_last(&reason);
+            drain(&self.stream, Instant::now() + SEND_TIMEOUT);
         }
         let _ = self.stream.shutdown(Shutdown::Both);
         self.state().over = true;
         self.changed.notify_all();
     }
 
-    fn turn(&self, frames: &mut FrameReader, heard: &mut Instant, next_beat: &mut Instant) -> Turn {
+    fn step(
+        &self,
+        frames: &mut FrameReader,
+        last_received: &mut Instant,
+        next_beat: &mut Instant,
+    ) -> Progress {
         loop {
             match frames.take() {
                 Ok(Some(payload)) => {
-                    if let Turn::Over = self.take(&payload) {
-                        return Turn::Over;
+                    if let Progress::Ended = self.take(&payload) {
+                        return Progress::Ended;
                     }
                 }
                 Ok(None) => break,
                 Err(FrameError::TooLong) => {
-                    return self.nonsense("a frame of more than 64 KiB");
+                    return self.malformed("a frame of more than 64 KiB");
                 }
                 Err(FrameError::Forged) => {
                     self.end(Error::Forged { peer: self.peer });
-                    return Turn::Over;
+                    return Progress::Ended;
                 }
             }
         }
@@ -216,66 +223,66 @@ impl<M: DeserializeOwned> Shared<M> {
             (state.leaving, state.stop || state.ending.is_some())
         };
         if stop {
-            return Turn::Over;
+            return Progress::Ended;
         }
         if *next_beat <= Instant::now() {
             if !leaving {
                 self.beat();
             }
-            *next_beat = Instant::now() + BEAT;
+            *next_beat = Instant::now() + HEARTBEAT;
         }
         let wake = (*next_beat)
-            .min(*heard + SILENCE)
+            .min(*last_received + PEER_TIMEOUT)
             .saturating_duration_since(Instant::now());
-        // A process that was stopped for a while reads what came meanwhile before it says that nothing came.
+        // A process that was stopped reads pending input before it times out.
         let ready = readable(&self.stream, wake)
-            || (heard.elapsed() >= SILENCE && readable(&self.stream, Duration::ZERO));
+            || (last_received.elapsed() >= PEER_TIMEOUT && readable(&self.stream, Duration::ZERO));
         if !ready {
-            if heard.elapsed() < SILENCE {
-                return Turn::Go;
+            if last_received.elapsed() < PEER_TIMEOUT {
+                return Progress::Continue;
             }
-            return self.gone(&format!("no heartbeat for {} s", SILENCE.as_secs()));
+            return self.gone(&format!("no heartbeat for {} s", PEER_TIMEOUT.as_secs()));
         }
         let mut buffer = [0; 16384];
         match (&self.stream).read(&mut buffer) {
             Ok(0) => self.gone("it closed the connection without a reason"),
             Ok(count) => {
-                *heard = Instant::now();
+                *last_received = Instant::now();
                 frames.feed(&buffer[..count]);
-                Turn::Go
+                Progress::Continue
             }
-            Err(error) if again(&error) => Turn::Go,
+            Err(error) if again(&error) => Progress::Continue,
             Err(error) => self.gone(&error.to_string()),
         }
     }
 
-    /// Takes in what a frame holds.
-    fn take(&self, text: &[u8]) -> Turn {
+    /// Handles the payload of a frame.
+    fn take(&self, text: &[u8]) -> Progress {
         let envelope = match serde_json::from_slice::<Envelope<M>>(text) {
             Ok(envelope) => envelope,
-            Err(error) => return self.nonsense(&format!("{} ({error})", quote(text))),
+            Err(error) => return self.malformed(&format!("{} ({error})", quote(text))),
         };
         match envelope {
-            Envelope::Alive => Turn::Go,
+            Envelope::Alive => Progress::Continue,
             Envelope::Message(message) => {
                 let mut state = self.state();
-                if state.waiting.len() >= WAITING
-                    || state.waiting_bytes + text.len() > WAITING_BYTES
+                if state.waiting.len() >= MAX_QUEUED
+                    || state.waiting_bytes + text.len() > MAX_QUEUED_BYTES
                 {
                     drop(state);
-                    return self.nonsense("more unread messages than allowed");
+                    return self.malformed("more unread messages than allowed");
                 }
                 state.waiting_bytes += text.len();
                 state.waiting.push_back((text.len(), message));
                 self.changed.notify_all();
-                Turn::Go
+                Progress::Continue
             }
             Envelope::Failed { why } => {
                 self.end(Error::PeerFailed {
                     peer: self.peer,
                     why: shortened(&why, REASON),
                 });
-                Turn::Over
+                Progress::Ended
             }
             Envelope::Bye => {
                 let leaving = {
@@ -285,36 +292,36 @@ impl<M: DeserializeOwned> Shared<M> {
                     state.leaving
                 };
                 if !leaving {
-                    self.last_words(&Envelope::Bye);
+                    self.send_last(&Envelope::Bye);
                 }
-                Turn::Over
+                Progress::Ended
             }
         }
     }
 
-    fn gone(&self, why: &str) -> Turn {
+    fn gone(&self, why: &str) -> Progress {
         self.end(Error::PeerGone {
             peer: self.peer,
             why: why.to_owned(),
         });
-        Turn::Over
+        Progress::Ended
     }
 
-    fn nonsense(&self, quote: &str) -> Turn {
-        self.end(Error::Nonsense {
+    fn malformed(&self, quote: &str) -> Progress {
+        self.end(Error::Malformed {
             peer: self.peer,
             quote: quote.to_owned(),
         });
-        Turn::Over
+        Progress::Ended
     }
 }
 
-/// What the other side is told of an error of this one.
-pub fn to_the_other_side(error: &Error) -> String {
+/// The reason to send to the peer for an error of this process.
+pub fn reason_for_peer(error: &Error) -> String {
     match error {
         Error::Interrupted => "it was interrupted (Ctrl-C or a signal)".to_owned(),
         Error::PeerGone { why, .. } => format!("it lost the connection: {why}"),
-        Error::Nonsense { quote, .. } => {
+        Error::Malformed { quote, .. } => {
             format!("it received a malformed message: {quote}")
         }
         Error::Forged { .. } => "it received a frame with a wrong authentication code".to_owned(),

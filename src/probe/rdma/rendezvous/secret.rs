@@ -44,12 +44,12 @@ impl Secret {
         random().map(Self)
     }
 
-    /// The value that stands for no secret.
+    /// The value without a secret.
     pub fn none() -> Self {
         Self([0; BYTES])
     }
 
-    /// Whether it stands for no secret.
+    /// True if there is no secret.
     pub fn is_none(&self) -> bool {
         self.0 == [0; BYTES]
     }
@@ -82,7 +82,7 @@ impl Secret {
         })
     }
 
-    /// Reads one from [`SECRET_VARIABLE`], where that is set.
+    /// Reads [`SECRET_VARIABLE`], if it is set.
     pub fn from_environment() -> Result<Option<Self>, SecretError> {
         let Some(value) = std::env::var_os(SECRET_VARIABLE).filter(|value| !value.is_empty())
         else {
@@ -99,7 +99,7 @@ impl Secret {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The key that it is.
+    /// The bytes of the key.
     pub(super) fn bytes(&self) -> &[u8; BYTES] {
         &self.0
     }

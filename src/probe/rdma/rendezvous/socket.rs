@@ -1,4 +1,4 @@
-//! Sockets that do not block: waiting with a deadline, writing all of something, reading what nobody wants.
+//! Non-blocking sockets: waits with a timeout, writes, and draining.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Whether an error says no more than that nothing is there now.
+/// True for an error after which the call is repeated.
 pub fn again(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
@@ -20,13 +20,13 @@ pub fn readable(stream: &TcpStream, wait: Duration) -> bool {
     )
 }
 
-/// Whether a little can be written at once.
+/// True if a write would not block.
 pub fn writable(stream: &TcpStream) -> bool {
     let out = PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::OUT);
     any_ready(&mut [out], Duration::ZERO)
 }
 
-/// Waits for what is asked of any of the descriptors.
+/// Waits for an event of any of the descriptors.
 pub fn any_ready(descriptors: &mut [PollFd<'_>], wait: Duration) -> bool {
     let timeout = Timespec {
         tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
@@ -64,8 +64,8 @@ pub fn write_all(
     Ok(())
 }
 
-/// Reads what nobody wants until its end or the deadline: bytes that are not read when a connection is closed take the last
-/// words with them.
+/// Discards input until its end or the deadline: unread bytes at close reset the connection, and the peer would lose the last
+/// message.
 pub fn drain(mut stream: &TcpStream, until: Instant) {
     let mut buffer = [0; 16384];
     while Instant::now() < until {

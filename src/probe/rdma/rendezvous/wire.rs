@@ -1,29 +1,29 @@
-//! What two gdr processes say to each other once they are connected: JSON, one envelope in a frame. No socket is known here.
+//! Messages between two connected gdr processes: JSON, one envelope in a frame.
 
 use serde::{Deserialize, Serialize};
 
 use super::frames::LONGEST;
 use crate::output::printable;
 
-/// How much of the other side's reason is kept.
+/// Most characters of the peer's reason.
 pub const REASON: usize = 2000;
 
-/// What a frame holds.
+/// Payload of a frame.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Envelope<M> {
-    /// What the caller has to say.
+    /// A message of the caller.
     Message(M),
-    /// The side that sends it failed, and says nothing more.
+    /// The sender failed; the last message.
     Failed { why: String },
-    /// It is alive: each second.
+    /// Heartbeat, each second.
     Alive,
-    /// It is done, and says nothing more.
+    /// The sender finished; the last message.
     Bye,
 }
 
 impl<M: Serialize> Envelope<M> {
-    /// As the payload of a frame; an error says why there is none.
+    /// Encodes the payload of a frame.
     pub fn payload(&self) -> Result<Vec<u8>, String> {
         let payload = serde_json::to_vec(self)
             .map_err(|error| format!("it cannot be written as JSON ({error})"))?;
@@ -50,7 +50,7 @@ pub fn shortened(text: &str, longest: usize) -> String {
     printable(&shown)
 }
 
-/// The beginning of bytes that are none of ours, as it may be shown, and what they look like.
+/// Quotes the beginning of foreign bytes, with the protocol that they look like.
 pub fn quote(bytes: &[u8]) -> String {
     const SHOWN: usize = 60;
     let mut shown = String::from("\"");
@@ -64,7 +64,7 @@ pub fn quote(bytes: &[u8]) -> String {
     }
 }
 
-/// What sends such bytes first.
+/// The protocol that begins with such bytes.
 pub fn protocol_of(bytes: &[u8]) -> Option<&'static str> {
     Some(match bytes {
         [b'S', b'S', b'H', b'-', ..] => "an ssh server or client",

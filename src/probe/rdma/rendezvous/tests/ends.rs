@@ -1,4 +1,4 @@
-//! Messages, and each way in which one side ends the other.
+//! Tests of messages and of all ends of a connection.
 
 use std::net::Shutdown;
 
@@ -6,11 +6,11 @@ use super::super::LONGEST;
 use super::*;
 
 #[test]
-fn messages_go_both_ways_in_order() {
+fn messages_keep_their_order() {
     let (a, b) = pair();
     assert_eq!((a.peer(), b.peer()), (b.local(), a.local()));
     for n in 0..100 {
-        a.send(&Said::Numbers {
+        a.send(&TestMessage::Numbers {
             all: vec![n, u64::MAX],
         })
         .expect("sent");
@@ -18,29 +18,29 @@ fn messages_go_both_ways_in_order() {
     for n in 0..100 {
         assert_eq!(
             b.receive(soon()),
-            Ok(Said::Numbers {
+            Ok(TestMessage::Numbers {
                 all: vec![n, u64::MAX]
             })
         );
     }
     let there = std::thread::spawn(move || (b.exchange(&word("to a\n"), soon()), b));
     assert_eq!(a.exchange(&word("to b"), soon()), Ok(word("to a\n")));
-    let (heard, b) = there.join().expect("a thread");
-    assert_eq!(heard, Ok(word("to b")));
+    let (received, b) = there.join().expect("a thread");
+    assert_eq!(received, Ok(word("to b")));
     assert_eq!(b.bye(), Ok(()));
     assert_eq!(a.failure(), None);
     assert_eq!(a.bye(), Ok(()));
 }
 
 #[test]
-fn what_was_said_before_bye_is_received_and_then_nothing() {
+fn receives_messages_sent_before_bye() {
     let (a, b) = pair();
     a.send(&word("last")).expect("sent");
     let begun = Instant::now();
     assert_eq!(a.bye(), Ok(()));
     assert!(
         begun.elapsed() < Duration::from_millis(900),
-        "the other side answers at once"
+        "the peer answers at once"
     );
     assert_eq!(b.receive(soon()), Ok(word("last")));
     let done = Error::PeerDone { peer: b.peer() };
@@ -51,7 +51,7 @@ fn what_was_said_before_bye_is_received_and_then_nothing() {
 }
 
 #[test]
-fn both_may_say_bye_at_once() {
+fn simultaneous_bye() {
     for _ in 0..20 {
         let (a, b) = pair();
         let there = std::thread::spawn(move || b.bye());
@@ -61,7 +61,7 @@ fn both_may_say_bye_at_once() {
 }
 
 #[test]
-fn a_failure_of_either_side_is_told_to_the_other() {
+fn failure_reaches_the_peer() {
     for listening_fails in [true, false] {
         let (a, b) = pair();
         let (failing, other) = if listening_fails { (a, b) } else { (b, a) };
@@ -78,7 +78,7 @@ fn a_failure_of_either_side_is_told_to_the_other() {
 }
 
 #[test]
-fn a_message_before_a_failure_is_still_received() {
+fn receives_message_sent_before_failure() {
     let (a, b) = pair();
     a.send(&word("result")).expect("sent");
     a.fail("then it broke");
@@ -88,7 +88,7 @@ fn a_message_before_a_failure_is_still_received() {
 }
 
 #[test]
-fn a_link_that_is_dropped_is_a_failure_with_the_last_error() {
+fn dropped_link_sends_last_error() {
     let (a, b) = pair();
     drop(a);
     let Error::PeerFailed { why, .. } = failure(&b) else {
@@ -110,10 +110,10 @@ fn a_link_that_is_dropped_is_a_failure_with_the_last_error() {
 }
 
 #[test]
-fn an_interrupt_ends_both_whatever_they_do() {
+fn interrupt_ends_both_peers() {
     for receiving in [true, false] {
         let (asked, flag) = interruptible(GENEROUS);
-        let (a, b) = pair_with(&asked, &terms(GENEROUS));
+        let (a, b) = pair_with(&asked, &conditions(GENEROUS));
         let there = std::thread::spawn(move || {
             let error = failure(&b);
             (error, b)
@@ -124,7 +124,7 @@ fn an_interrupt_ends_both_whatever_they_do() {
             false => a.failure().expect("an interrupt"),
         };
         assert_eq!(error, Error::Interrupted);
-        // The other side knows while this one is still there.
+        // The peer is notified while this link still exists.
         let (received, b) = there.join().expect("a thread");
         assert!(
             matches!(&received, Error::PeerFailed { why, .. } if why.contains("interrupted (Ctrl-C")),
@@ -136,11 +136,11 @@ fn an_interrupt_ends_both_whatever_they_do() {
 }
 
 #[test]
-fn a_link_that_is_dropped_at_once_has_told_why() {
+fn dropped_link_sends_reason_at_once() {
     for _ in 0..30 {
-        let (link, mut peer) = by_hand();
-        peer.say(b"what?");
-        assert!(matches!(link.receive(soon()), Err(Error::Nonsense { .. })));
+        let (link, mut peer) = raw_peer();
+        peer.send_payload(b"what?");
+        assert!(matches!(link.receive(soon()), Err(Error::Malformed { .. })));
         drop(link);
         let received = peer.rest();
         assert!(
@@ -149,7 +149,7 @@ fn a_link_that_is_dropped_at_once_has_told_why() {
         );
 
         let (asked, flag) = interruptible(GENEROUS);
-        let (a, b) = pair_with(&asked, &terms(GENEROUS));
+        let (a, b) = pair_with(&asked, &conditions(GENEROUS));
         flag.store(true, Ordering::Relaxed);
         let there = std::thread::spawn(move || b.receive(soon()));
         assert_eq!(a.receive(soon()), Err(Error::Interrupted));
@@ -164,10 +164,10 @@ fn a_link_that_is_dropped_at_once_has_told_why() {
 }
 
 #[test]
-fn a_side_that_is_busy_for_long_is_not_given_up() {
+fn busy_peer_stays_connected() {
     let (a, b) = pair();
     let there = std::thread::spawn(move || {
-        // Longer than a silent side is waited for.
+        // Longer than the timeout of a silent peer.
         std::thread::sleep(Duration::from_millis(6500));
         b.exchange(&word("measured"), soon())
     });
@@ -178,7 +178,7 @@ fn a_side_that_is_busy_for_long_is_not_given_up() {
 }
 
 #[test]
-fn a_message_has_its_limit_and_one_below_it_goes_through() {
+fn message_size_limit() {
     let (a, b) = pair();
     let error = a.send(&word(&"x".repeat(LONGEST))).expect_err("too long");
     assert!(error.to_string().contains("the limit is 65536"), "{error}");
@@ -190,8 +190,8 @@ fn a_message_has_its_limit_and_one_below_it_goes_through() {
 }
 
 #[test]
-fn a_peer_that_closes_or_resets_is_gone() {
-    let (link, peer) = by_hand();
+fn detects_close_and_reset() {
+    let (link, peer) = raw_peer();
     drop(peer);
     assert!(matches!(failure(&link), Error::PeerGone { .. }));
     let Err(Error::PeerGone { why, .. }) = link.receive(soon()) else {
@@ -203,8 +203,8 @@ fn a_peer_that_closes_or_resets_is_gone() {
         "{why}"
     );
 
-    // Half closed: it is received why this side ends.
-    let (link, mut peer) = by_hand();
+    // Half closed: the peer still receives the reason.
+    let (link, mut peer) = raw_peer();
     peer.stream.shutdown(Shutdown::Write).expect("half closed");
     assert!(
         failure(&link)
@@ -223,11 +223,11 @@ fn a_peer_that_closes_or_resets_is_gone() {
 }
 
 #[test]
-fn a_silent_peer_is_gone_in_time_and_a_beating_one_is_not() {
-    let (link, mut peer) = by_hand();
+fn detects_missing_heartbeat() {
+    let (link, mut peer) = raw_peer();
     for _ in 0..4 {
         std::thread::sleep(Duration::from_millis(1500));
-        peer.say(b"\"alive\"");
+        peer.send_payload(b"\"alive\"");
         assert_eq!(link.failure(), None);
     }
     let last = Instant::now();
@@ -245,7 +245,7 @@ fn a_silent_peer_is_gone_in_time_and_a_beating_one_is_not() {
 }
 
 #[test]
-fn what_is_no_message_ends_both_with_its_beginning() {
+fn rejects_malformed_messages() {
     let nested = vec![b'['; LONGEST];
     let cases: [(&[u8], &str); 8] = [
         (b"\x16\x03\x01", r"\x16\x03\x01"),
@@ -258,10 +258,10 @@ fn what_is_no_message_ends_both_with_its_beginning() {
         (&nested, "[[[["),
     ];
     for (payload, expected) in cases {
-        let (link, mut peer) = by_hand();
-        peer.say(payload);
+        let (link, mut peer) = raw_peer();
+        peer.send_payload(payload);
         let error = failure(&link);
-        assert!(matches!(error, Error::Nonsense { .. }), "{error}");
+        assert!(matches!(error, Error::Malformed { .. }), "{error}");
         assert!(error.to_string().contains(expected), "{error}");
         let received = peer.rest();
         assert!(
@@ -272,13 +272,13 @@ fn what_is_no_message_ends_both_with_its_beginning() {
 }
 
 #[test]
-fn a_frame_of_somebody_else_ends_both_and_is_not_read() {
+fn rejects_forged_frames() {
     let word = br#"{"message":{"word":"made up"}}"#;
-    type Made = fn(&mut ByHand, &[u8]) -> Vec<u8>;
+    type Made = fn(&mut RawPeer, &[u8]) -> Vec<u8>;
     let frames: [Made; 4] = [
         // Repeated.
         |peer, word| peer.session.writer.frame(word).expect("a frame").repeat(2),
-        // Left out: the second comes first.
+        // Lost: the second frame arrives without the first.
         |peer, word| {
             peer.session.writer.frame(b"\"alive\"").expect("a frame");
             peer.session.writer.frame(word).expect("a frame")
@@ -289,11 +289,11 @@ fn a_frame_of_somebody_else_ends_both_and_is_not_read() {
             frame[20] ^= 1;
             frame
         },
-        // Made by who has no key.
+        // Forged without the key.
         |_, word| [&(word.len() as u32).to_be_bytes(), word, &[0; 32]].concat(),
     ];
     for (case, made) in frames.into_iter().enumerate() {
-        let (link, mut peer) = by_hand();
+        let (link, mut peer) = raw_peer();
         let bytes = made(&mut peer, word);
         peer.stream.write_all(&bytes).expect("written");
         assert!(matches!(failure(&link), Error::Forged { .. }), "{case}");
@@ -308,8 +308,8 @@ fn a_frame_of_somebody_else_ends_both_and_is_not_read() {
             "{received}"
         );
     }
-    // Longer than frames are: nothing of it is waited for.
-    let (link, mut peer) = by_hand();
+    // Too long: rejected from its length.
+    let (link, mut peer) = raw_peer();
     peer.stream
         .write_all(&(LONGEST as u32 + 1).to_be_bytes())
         .expect("written");
@@ -318,9 +318,9 @@ fn a_frame_of_somebody_else_ends_both_and_is_not_read() {
 }
 
 #[test]
-fn a_frame_that_is_cut_by_the_end_is_no_message() {
-    let (link, mut peer) = by_hand();
-    peer.say(br#"{"message":{"word":"whole"}}"#);
+fn ignores_truncated_frame() {
+    let (link, mut peer) = raw_peer();
+    peer.send_payload(br#"{"message":{"word":"whole"}}"#);
     let second = peer
         .session
         .writer
@@ -336,7 +336,7 @@ fn a_frame_that_is_cut_by_the_end_is_no_message() {
 }
 
 #[test]
-fn both_may_send_much_before_either_receives() {
+fn both_peers_send_before_receiving() {
     let (a, b) = pair();
     let much = |link: Text| {
         for n in 0..60 {
@@ -355,7 +355,7 @@ fn both_may_send_much_before_either_receives() {
 }
 
 #[test]
-fn messages_that_nobody_receives_end_somewhere() {
+fn limits_unread_messages() {
     let (a, b) = pair();
     let long = word(&"x".repeat(60_000));
     let sent = (0..5000)
@@ -376,8 +376,8 @@ fn messages_that_nobody_receives_end_somewhere() {
 }
 
 #[test]
-fn a_peer_that_takes_nothing_holds_nobody_up() {
-    let (link, _peer) = by_hand();
+fn send_to_stalled_peer_times_out() {
+    let (link, _peer) = raw_peer();
     let begun = Instant::now();
     let long = word(&"x".repeat(60_000));
     let error = loop {

@@ -1,4 +1,4 @@
-//! Meetings by a file, and the files that earlier runs leave.
+//! Tests of rendezvous files and stale files.
 
 use std::fs;
 use std::net::IpAddr;
@@ -17,13 +17,18 @@ fn meet(
     within: Duration,
 ) -> (Result<Text, Error>, Vec<String>) {
     let mut notes = Vec::new();
-    let link = connect_by_file(path, (rank, job), HERE, None, &terms(within), &mut |note| {
-        notes.push(note)
-    });
+    let link = connect_by_file(
+        path,
+        (rank, job),
+        HERE,
+        None,
+        &conditions(within),
+        &mut |note| notes.push(note),
+    );
     (link, notes)
 }
 
-/// Both meet, rank 1 first by so long; its notes.
+/// Connects both ranks, rank 1 earlier by this time. Returns the notes of rank 1.
 fn both(path: &Path, job: Option<&'static str>, first_by: Duration) -> Vec<String> {
     std::thread::scope(|scope| {
         let second = scope.spawn(|| meet(path, 1, job, GENEROUS));
@@ -39,7 +44,7 @@ fn both(path: &Path, job: Option<&'static str>, first_by: Duration) -> Vec<Strin
 }
 
 #[test]
-fn two_processes_meet_whoever_is_first() {
+fn connects_in_any_order() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("meet");
     let notes = both(&path, None, Duration::from_millis(300));
@@ -53,7 +58,7 @@ fn two_processes_meet_whoever_is_first() {
 }
 
 #[test]
-fn the_file_is_its_owners_alone_and_goes_where_nobody_comes() {
+fn file_is_private_and_removed_without_client() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("meet");
     let (error, said) = std::thread::scope(|scope| {
@@ -61,7 +66,7 @@ fn the_file_is_its_owners_alone_and_goes_where_nobody_comes() {
             meet(&path, 0, Some("job"), Duration::from_secs(1))
                 .0
                 .err()
-                .expect("nobody")
+                .expect("no link")
         });
         while !path.exists() && !first.is_finished() {
             std::thread::sleep(Duration::from_millis(5));
@@ -94,15 +99,15 @@ fn the_file_is_its_owners_alone_and_goes_where_nobody_comes() {
 }
 
 #[test]
-fn a_stale_file_is_not_believed() {
+fn ignores_stale_file() {
     let (held, free) = listener();
     drop(held);
     let line = |port: u16, job: &str| format!("127.0.0.1 {port} {} {job}\n", "08".repeat(32));
-    // A gdr of another run listens at that port now, or something else does.
+    // The port now belongs to a gdr of another run, or to another program.
     let (other_gdr, other_address) = listener();
     let other = std::thread::spawn(move || {
         other_gdr
-            .accept::<Said>(&terms(Duration::from_secs(4)), &mut |_| {})
+            .accept::<TestMessage>(&conditions(Duration::from_secs(4)), &mut |_| {})
             .err()
     });
     let web = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
@@ -138,15 +143,12 @@ fn a_stale_file_is_not_believed() {
             "{text}: {notes:?}"
         );
     }
-    let nobody = other.join().expect("a thread").expect("nobody");
-    assert!(
-        nobody.to_string().contains("its secret differs"),
-        "{nobody}"
-    );
+    let error = other.join().expect("a thread").expect("no link");
+    assert!(error.to_string().contains("its secret differs"), "{error}");
 }
 
 #[test]
-fn what_keeps_two_from_meeting_is_said() {
+fn reports_unusable_paths() {
     let folder = tempfile::tempdir().expect("a folder");
     let error = |path: &Path, rank| {
         meet(path, rank, None, Duration::from_millis(400))
@@ -171,7 +173,7 @@ fn what_keeps_two_from_meeting_is_said() {
         "{}",
         error(&missing, 2)
     );
-    // A pipe is not waited for, and a folder is no file.
+    // A pipe does not block, and a directory is rejected.
     let pipe = folder.path().join("pipe");
     rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).expect("a pipe");
     assert!(
@@ -184,7 +186,7 @@ fn what_keeps_two_from_meeting_is_said() {
         "{}",
         error(folder.path(), 1)
     );
-    // What replaces a link does not write through it.
+    // The file replaces a symbolic link and does not write through it.
     let (target, link) = (folder.path().join("target"), folder.path().join("link"));
     fs::write(&target, "kept").expect("written");
     std::os::unix::fs::symlink(&target, &link).expect("a link");
@@ -193,7 +195,7 @@ fn what_keeps_two_from_meeting_is_said() {
 }
 
 #[test]
-fn a_line_of_the_file_is_four_words() {
+fn parses_rendezvous_file() {
     let digits = "07".repeat(32);
     let good = &format!("node-1.example 40123 {digits} -\n");
     let meeting = RendezvousFile::parse(good).expect("a meeting");
@@ -229,7 +231,7 @@ fn a_line_of_the_file_is_four_words() {
 }
 
 #[test]
-fn the_processes_of_a_launcher_meet_at_the_port_of_their_job_or_by_a_file() {
+fn launched_processes_connect_by_port_or_file() {
     let (held, free) = listener();
     drop(held);
     let place = |rank, host: Option<&str>| Place {
@@ -243,7 +245,7 @@ fn the_processes_of_a_launcher_meet_at_the_port_of_their_job_or_by_a_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("meet");
     let file = Some(path.as_path());
-    // With a secret that both were given, at the job's port, or at the place that the file says; without, by the file alone.
+    // With a shared secret at the job's port or through a file; without one through a file only.
     let given = secret();
     for (host, file, given) in [
         (Some("localhost"), None, Some(&given)),
@@ -259,7 +261,7 @@ fn the_processes_of_a_launcher_meet_at_the_port_of_their_job_or_by_a_file() {
             first.bye().expect("well");
         });
     }
-    // Without one the job's port would be anybody's.
+    // The default file is named after the job.
     assert_eq!(
         place(0, Some("localhost")).rendezvous_file(),
         Path::new("gdr-rendezvous-slurm-7.0")
@@ -275,5 +277,5 @@ fn the_processes_of_a_launcher_meet_at_the_port_of_their_job_or_by_a_file() {
 }
 
 fn meet_place(place: &Place, file: Option<&Path>, given: Option<&Secret>) -> Result<Text, Error> {
-    super::super::meet(place, file, HERE, given, &terms(GENEROUS), &mut |_| {})
+    super::super::meet(place, file, HERE, given, &conditions(GENEROUS), &mut |_| {})
 }

@@ -1,4 +1,4 @@
-//! The proof of the secret, and the frames that follow it: what a liar can say at each point.
+//! Tests of the handshake and of frames against forged input.
 
 use proptest::prelude::*;
 
@@ -16,7 +16,7 @@ fn client() -> (ClientHandshake, [u8; MESSAGE]) {
     ClientHandshake::new(&secret()).expect("random bytes")
 }
 
-/// Gives bytes to an end as far as it takes them before it answers; its answer, and how many it took.
+/// Feeds bytes to an end until it answers. Returns the answer and the number of consumed bytes.
 fn give(room: &mut dyn FnMut(&[u8]) -> (usize, Next), mut bytes: &[u8]) -> (Next, usize) {
     let whole = bytes.len();
     while !bytes.is_empty() {
@@ -76,7 +76,7 @@ fn rejection(next: Next) -> Rejection {
     }
 }
 
-/// Both ends of a session: the server's first; and all that was said, in order.
+/// The server's and the client's session, and the messages of the handshake.
 fn proved() -> (Session, Session, [[u8; MESSAGE]; 4]) {
     let mut server = server();
     let (mut client, hello) = client();
@@ -91,7 +91,7 @@ fn proved() -> (Session, Session, [[u8; MESSAGE]; 4]) {
 }
 
 #[test]
-fn who_knows_the_secret_is_taken_and_both_have_the_keys() {
+fn accepts_shared_secret() {
     let (mut server, mut client, said) = proved();
     client
         .reader
@@ -101,7 +101,7 @@ fn who_knows_the_secret_is_taken_and_both_have_the_keys() {
         .reader
         .feed(&client.writer.frame(b"two").expect("a frame"));
     assert_eq!(server.reader.take(), Ok(Some(b"two".to_vec())));
-    // The secret is no part of what was said.
+    // The messages do not contain the secret.
     let said: Vec<u8> = said.concat();
     assert!(
         !said
@@ -111,7 +111,7 @@ fn who_knows_the_secret_is_taken_and_both_have_the_keys() {
 }
 
 #[test]
-fn nonces_are_other_ones_each_time() {
+fn nonces_are_unique() {
     let nonces: std::collections::BTreeSet<[u8; MESSAGE]> = (0..100).map(|_| client().1).collect();
     assert_eq!(nonces.len(), 100);
     let nonces: std::collections::BTreeSet<_> = (0..100)
@@ -121,7 +121,7 @@ fn nonces_are_other_ones_each_time() {
 }
 
 #[test]
-fn what_was_said_before_proves_nothing() {
+fn rejects_replayed_proof() {
     let (.., [hello, challenge, proof, answer]) = proved();
     // To a server: it has another nonce this time.
     let mut again = server();
@@ -134,8 +134,8 @@ fn what_was_said_before_proves_nothing() {
 }
 
 #[test]
-fn what_an_end_said_itself_proves_nothing_to_it() {
-    // A client that receives its own words, with the letters that a server uses.
+fn rejects_reflected_proof() {
+    // Reflects a client's messages with the server's letters.
     let as_servers = |message: [u8; MESSAGE]| {
         let mut message = message;
         message[3] = match message[3] {
@@ -155,7 +155,7 @@ fn what_an_end_said_itself_proves_nothing_to_it() {
         rejection(to_client(&mut victim, &as_servers(proof))),
         Rejection::Secret
     );
-    // A server that is asked to prove by what another connection of it says: it proves nothing before the client has.
+    // Reflects a server's challenge to another connection: it sends no proof before the client does.
     let mut victim = server();
     let mut challenge = sent(to_server(&mut victim, &client().1));
     challenge[3] = b'c';
@@ -166,7 +166,7 @@ fn what_an_end_said_itself_proves_nothing_to_it() {
 }
 
 #[test]
-fn another_secret_another_protocol_and_other_programs_are_told_apart() {
+fn rejection_reasons() {
     let other = Secret::parse(&"08".repeat(32)).expect("a secret");
     let mut server = server();
     let (mut liar, hello) = ClientHandshake::new(&other).expect("random bytes");
@@ -185,7 +185,7 @@ fn another_secret_another_protocol_and_other_programs_are_told_apart() {
     );
     assert_eq!(
         rejection(to_client(&mut client().0, b"gdrn\0\0\0\x02")),
-        Rejection::No
+        Rejection::Refused
     );
     for foreign in [
         &b"{"[..],
@@ -203,7 +203,7 @@ fn another_secret_another_protocol_and_other_programs_are_told_apart() {
 }
 
 #[test]
-fn a_frame_is_taken_once_whole_and_in_its_place() {
+fn rejects_repeated_and_reordered_frames() {
     let frames = |count: u8| -> (Vec<Vec<u8>>, FrameReader) {
         let mut writer = FrameWriter::new(&[9; 32]);
         let frames = (0..count)
@@ -231,7 +231,7 @@ fn a_frame_is_taken_once_whole_and_in_its_place() {
         order.iter().for_each(|at| reader.feed(&frames[*at]));
         assert_eq!(all(&mut reader), expected, "{order:?}");
     }
-    // Cut short, it is waited for; with any bit changed, it is not taken.
+    // A truncated frame waits for more bytes; a changed bit is an error.
     let (frames, mut reader) = frames(1);
     reader.feed(&frames[0][..frames[0].len() - 1]);
     assert_eq!(reader.take(), Ok(None));
@@ -249,7 +249,7 @@ fn a_frame_is_taken_once_whole_and_in_its_place() {
 }
 
 #[test]
-fn no_frame_is_longer_than_the_longest() {
+fn frame_size_limit() {
     let mut writer = FrameWriter::new(&[9; 32]);
     let longest = vec![b'x'; LONGEST];
     assert_eq!(writer.frame(&[&longest[..], b"x"].concat()), None);
@@ -268,7 +268,7 @@ fn no_frame_is_longer_than_the_longest() {
     }
 }
 
-/// What a liar sends: bytes of any sort, or a message that looks right.
+/// Random bytes, or messages with a valid head.
 fn lies() -> impl Strategy<Value = Vec<Vec<u8>>> {
     let message = (
         prop::sample::select(b"cspqnx".to_vec()),
@@ -283,9 +283,9 @@ fn lies() -> impl Strategy<Value = Vec<Vec<u8>>> {
 }
 
 proptest! {
-    /// Whatever a client says that does not know the secret, after its own nonce or an honest one.
+    /// A client without the secret, after a random or a valid nonce.
     #[test]
-    fn no_lie_is_believed(lies in lies(), honest in any::<bool>()) {
+    fn server_rejects_any_bytes(lies in lies(), honest in any::<bool>()) {
         let mut server = server();
         if honest {
             sent(to_server(&mut server, &client().1));
@@ -302,7 +302,7 @@ proptest! {
 
     /// The same of a server.
     #[test]
-    fn no_impostor_is_believed(lies in lies()) {
+    fn client_rejects_any_bytes(lies in lies()) {
         let (mut client, _) = client();
         for lie in &lies {
             match to_client(&mut client, lie) {
@@ -313,9 +313,9 @@ proptest! {
         }
     }
 
-    /// What comes between honest frames is never taken for one, however it is cut.
+    /// Bytes between valid frames are never accepted.
     #[test]
-    fn no_frame_is_made_up(
+    fn reader_rejects_altered_frames(
         honest in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..50), 0..4),
         lie in prop::collection::vec(any::<u8>(), 1..200),
         piece in 1usize..64,

@@ -1,12 +1,12 @@
-//! Two ends on this machine: what each says of the other, however that one ends.
+//! Tests of two ends on this machine.
 
+mod connecting;
 mod ends;
 mod file;
+mod foreign;
 mod handshake;
-mod meeting;
 mod processes;
 mod secrets;
-mod strangers;
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -17,47 +17,47 @@ use serde::{Deserialize, Serialize};
 
 use super::{ClientHandshake, Conditions, Error, Link, Listener, Next, Secret, Session, connect};
 
-/// What the tests have to say.
+/// Messages of the tests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Said {
+enum TestMessage {
     Word(String),
     Numbers { all: Vec<u64> },
 }
 
-type Text = Link<'static, Said>;
+type Text = Link<'static, TestMessage>;
 
-fn word(text: &str) -> Said {
-    Said::Word(text.to_owned())
+fn word(text: &str) -> TestMessage {
+    TestMessage::Word(text.to_owned())
 }
 
 /// A timeout that a busy machine keeps.
 const GENEROUS: Duration = Duration::from_secs(60);
-/// Within so long the end of one side ends the other.
+/// Longest time until the end of one peer ends the other.
 const BOTH: Duration = Duration::from_secs(5);
-/// What a busy machine may take beyond it.
+/// Extra time for a busy machine.
 const BUSY: Duration = Duration::from_secs(3);
 
-fn terms(within: Duration) -> Conditions<'static> {
+fn conditions(within: Duration) -> Conditions<'static> {
     Conditions {
         until: Instant::now() + within,
         interrupted: &|| false,
     }
 }
 
-/// Conditions that somebody may interrupt.
+/// Conditions with a flag that interrupts.
 fn interruptible(within: Duration) -> (Conditions<'static>, &'static AtomicBool) {
     let flag: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
     let asked: &'static (dyn Fn() -> bool + Sync) =
         Box::leak(Box::new(|| flag.load(Ordering::Relaxed)));
-    let terms = Conditions {
+    let conditions = Conditions {
         interrupted: asked,
-        ..terms(within)
+        ..conditions(within)
     };
-    (terms, flag)
+    (conditions, flag)
 }
 
-/// What both ends know.
+/// The shared secret.
 fn secret() -> Secret {
     Secret::parse(&"07".repeat(32)).expect("a secret")
 }
@@ -68,12 +68,12 @@ fn listener() -> (Listener, SocketAddr) {
     (listener, address)
 }
 
-fn join(address: SocketAddr, terms: &Conditions<'static>) -> Result<Text, Error> {
+fn join(address: SocketAddr, conditions: &Conditions<'static>) -> Result<Text, Error> {
     connect(
         &address.ip().to_string(),
         address.port(),
         &secret(),
-        terms,
+        conditions,
         &mut |_| {},
     )
 }
@@ -89,14 +89,14 @@ fn pair_with(listening: &Conditions<'static>, connecting: &Conditions<'static>) 
 }
 
 fn pair() -> (Text, Text) {
-    pair_with(&terms(GENEROUS), &terms(GENEROUS))
+    pair_with(&conditions(GENEROUS), &conditions(GENEROUS))
 }
 
 fn soon() -> Instant {
     Instant::now() + GENEROUS
 }
 
-/// Waits for trouble, as a caller that measures finds it.
+/// Polls for a failure, as a measuring caller does.
 fn failure(link: &Text) -> Error {
     let begun = Instant::now();
     loop {
@@ -113,13 +113,13 @@ fn failure(link: &Text) -> Error {
     }
 }
 
-/// A peer made by hand: it knows the secret, and says what it likes.
-struct ByHand {
+/// A peer with the secret that sends arbitrary frames.
+struct RawPeer {
     stream: TcpStream,
     session: Session,
 }
 
-impl ByHand {
+impl RawPeer {
     /// Proves the secret to a listener.
     fn prove(address: SocketAddr) -> Self {
         let mut stream = TcpStream::connect(address).expect("a connection");
@@ -144,16 +144,16 @@ impl ByHand {
     }
 
     /// Sends a payload in the next frame.
-    fn say(&mut self, payload: &[u8]) {
+    fn send_payload(&mut self, payload: &[u8]) {
         let frame = self.session.writer.frame(payload).expect("a frame");
         // The other end may have closed already.
         let _ = self.stream.write_all(&frame);
     }
 
-    /// All that the other end says, to its end; a blank between two.
+    /// All payloads until the end of the connection, separated by spaces.
     fn rest(&mut self) -> String {
         let mut bytes = Vec::new();
-        // A reset is an end as well.
+        // Ignored: a reset is an end too.
         let _ = self.stream.read_to_end(&mut bytes);
         self.session.reader.feed(&bytes);
         let mut said = String::new();
@@ -165,24 +165,24 @@ impl ByHand {
     }
 }
 
-/// A listening end, and a peer made by hand at the other.
-fn by_hand() -> (Text, ByHand) {
+/// A listening end connected to a [`RawPeer`].
+fn raw_peer() -> (Text, RawPeer) {
     let (listener, address) = listener();
     std::thread::scope(|scope| {
         let accepted = scope.spawn(|| {
             listener
-                .accept(&terms(GENEROUS), &mut |_| {})
+                .accept(&conditions(GENEROUS), &mut |_| {})
                 .expect("a peer")
         });
-        let peer = ByHand::prove(address);
+        let peer = RawPeer::prove(address);
         (accepted.join().expect("a thread"), peer)
     })
 }
 
-/// All that a connection says to its end.
+/// Reads until the end of the connection.
 fn rest(mut stream: &TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // A reset is an end as well.
+    // Ignored: a reset is an end too.
     let _ = stream.read_to_end(&mut bytes);
     bytes
 }

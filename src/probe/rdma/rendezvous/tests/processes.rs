@@ -1,4 +1,4 @@
-//! A peer that is another process, which is killed, frozen and thawed.
+//! A peer in another process that is killed, stopped and continued.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -8,21 +8,27 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::*;
 
 const PORT: &str = "GDR_TEST_RENDEZVOUS_PORT";
-const NAME: &str = "probe::rdma::rendezvous::tests::processes::the_other_process";
+const NAME: &str = "probe::rdma::rendezvous::tests::processes::child_process";
 
-/// No test of itself: what the other process does. It waits as one that measures does, and prints what ends it.
+/// The body of the child process, not a test. It waits for a failure and prints it.
 #[test]
-fn the_other_process() {
+fn child_process() {
     let Some(port) = std::env::var(PORT).ok().and_then(|port| port.parse().ok()) else {
         return;
     };
-    let link: Text =
-        connect("127.0.0.1", port, &secret(), &terms(GENEROUS), &mut |_| {}).expect("a listener");
+    let link: Text = connect(
+        "127.0.0.1",
+        port,
+        &secret(),
+        &conditions(GENEROUS),
+        &mut |_| {},
+    )
+    .expect("a listener");
     link.send(&word("here")).expect("sent");
     let mut out = std::io::stdout();
     loop {
         if let Some(error) = link.failure() {
-            writeln!(out, "TROUBLE {error}").expect("written");
+            writeln!(out, "ERROR {error}").expect("written");
             return;
         }
         std::thread::sleep(Duration::from_millis(10));
@@ -30,22 +36,22 @@ fn the_other_process() {
 }
 
 /// A child that ends with the test.
-struct Other(Child);
+struct OtherProcess(Child);
 
-impl Drop for Other {
+impl Drop for OtherProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-impl Other {
+impl OtherProcess {
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.0), signal).expect("a signal");
     }
 }
 
-fn with_other_process() -> (Text, Other) {
+fn with_other_process() -> (Text, OtherProcess) {
     let (listener, address) = listener();
     let child = Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", NAME, "--nocapture"])
@@ -54,16 +60,16 @@ fn with_other_process() -> (Text, Other) {
         .stdout(Stdio::piped())
         .spawn()
         .expect("a child");
-    let other = Other(child);
+    let other = OtherProcess(child);
     let link = listener
-        .accept(&terms(GENEROUS), &mut |_| {})
+        .accept(&conditions(GENEROUS), &mut |_| {})
         .expect("a peer");
     assert_eq!(link.receive(soon()), Ok(word("here")));
     (link, other)
 }
 
 #[test]
-fn a_killed_process_is_noticed_at_once() {
+fn detects_killed_process() {
     let (link, mut other) = with_other_process();
     let begun = Instant::now();
     other.0.kill().expect("killed");
@@ -73,7 +79,7 @@ fn a_killed_process_is_noticed_at_once() {
 }
 
 #[test]
-fn a_frozen_process_is_noticed_in_time_and_told_when_it_thaws() {
+fn detects_frozen_process() {
     let (link, mut other) = with_other_process();
     let begun = Instant::now();
     other.signal(Signal::STOP);
@@ -86,19 +92,19 @@ fn a_frozen_process_is_noticed_in_time_and_told_when_it_thaws() {
     drop(link);
     other.signal(Signal::CONT);
     let out = BufReader::new(other.0.stdout.take().expect("a pipe"));
-    let told = out
+    let line = out
         .lines()
         .map_while(Result::ok)
-        .find(|line| line.contains("TROUBLE"))
-        .expect("its trouble");
+        .find(|line| line.contains("ERROR"))
+        .expect("its error");
     assert!(
-        told.contains("failed: it lost the connection: no heartbeat for 4 s"),
-        "{told}"
+        line.contains("failed: it lost the connection: no heartbeat for 4 s"),
+        "{line}"
     );
 }
 
 #[test]
-fn a_process_that_was_frozen_for_a_moment_is_not_given_up() {
+fn short_freeze_stays_connected() {
     let (link, other) = with_other_process();
     for _ in 0..2 {
         other.signal(Signal::STOP);

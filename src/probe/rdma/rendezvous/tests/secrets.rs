@@ -1,4 +1,4 @@
-//! Where a secret comes from, and who may not have written or read it.
+//! Sources of secrets, and the owners and modes that files must have.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
@@ -16,19 +16,8 @@ fn written(folder: &Path, name: &str, text: &str, mode: u32) -> PathBuf {
     path
 }
 
-/// Whether this process may give files away.
-fn is_root() -> bool {
-    let is_root = rustix::process::geteuid().is_root();
-    if !is_root {
-        let skip = "SKIP: giving a file to another user needs root";
-        assert!(std::env::var_os("CI").is_none(), "{skip}");
-        writeln!(std::io::stderr(), "{skip}").expect("written");
-    }
-    is_root
-}
-
 #[test]
-fn a_secret_is_64_digits_and_shows_itself_to_nobody() {
+fn parses_and_hides_secret() {
     let digits = "0123456789abcdefABCDEF9876543210".repeat(2);
     let secret = Secret::parse(&digits).expect("a secret");
     assert_eq!(secret.text(), digits.to_lowercase());
@@ -51,13 +40,13 @@ fn a_secret_is_64_digits_and_shows_itself_to_nobody() {
 }
 
 #[test]
-fn a_secret_file_is_its_owners_alone() {
+fn secret_file_must_be_private() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = "07".repeat(32) + "\n";
     let read = |path: &Path| Secret::from_file(path).map_err(|error| error.to_string());
     let good = written(folder.path(), "good", &text, 0o600);
     assert_eq!(read(&good), Ok(secret()));
-    // A link that the user named is followed; what it leads to counts.
+    // Follows a link that the user named, and checks its target.
     let link = folder.path().join("link");
     symlink(&good, &link).expect("a link");
     assert_eq!(read(&link), Ok(secret()));
@@ -90,35 +79,31 @@ fn a_secret_file_is_its_owners_alone() {
             .expect_err("a pipe")
             .contains("not a regular file")
     );
-    if is_root() {
-        chown(&good, Some(NOBODY), None).expect("given away");
-        let error = read(&good).expect_err("somebody else's");
-        assert!(
-            error.contains("its owner is uid 65534, and this process has uid 0"),
-            "{error}"
-        );
-    }
 }
 
-fn second(path: &Path) -> String {
-    let link = connect_by_file::<Said>(
-        path,
-        (1, None),
-        Ipv4Addr::LOCALHOST.into(),
-        None,
-        &terms(Duration::from_millis(400)),
-        &mut |_| {},
+#[test]
+#[ignore = "needs root"]
+fn rejects_secret_file_of_another_user() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = written(folder.path(), "secret", &("07".repeat(32) + "\n"), 0o600);
+    chown(&path, Some(NOBODY), None).expect("chown");
+    let error = Secret::from_file(&path)
+        .expect_err("wrong owner")
+        .to_string();
+    assert!(
+        error.contains("its owner is uid 65534, and this process has uid 0"),
+        "{error}"
     );
-    link.err().expect("no link").to_string()
 }
 
-fn first(path: &Path) -> String {
-    let link = connect_by_file::<Said>(
+/// The error of a rank that cannot connect through a file.
+fn connect_error(path: &Path, rank: u32) -> String {
+    let link = connect_by_file::<TestMessage>(
         path,
-        (0, None),
+        (rank, None),
         Ipv4Addr::LOCALHOST.into(),
         None,
-        &terms(Duration::from_millis(400)),
+        &conditions(Duration::from_millis(400)),
         &mut |_| {},
     );
     link.err().expect("no link").to_string()
@@ -129,64 +114,61 @@ fn meeting(folder: &Path, mode: u32) -> (PathBuf, std::thread::JoinHandle<bool>)
     let (ours, address) = listener();
     let text = format!("127.0.0.1 {} {} -\n", address.port(), "07".repeat(32));
     let there = std::thread::spawn(move || {
-        ours.accept::<Said>(&terms(Duration::from_secs(1)), &mut |_| {})
+        ours.accept::<TestMessage>(&conditions(Duration::from_secs(1)), &mut |_| {})
             .is_ok()
     });
     (written(folder, "meet", &text, mode), there)
 }
 
 #[test]
-fn rank_1_believes_no_file_that_others_may_read_or_write() {
+fn rank_1_rejects_shared_file() {
     let folder = tempfile::tempdir().expect("a folder");
     for mode in [0o640, 0o604, 0o622, 0o666] {
         let (path, there) = meeting(folder.path(), mode);
-        let error = second(&path);
+        let error = connect_error(&path, 1);
         assert!(
             error.contains(&format!("its mode is {mode:04o}")),
             "{error}"
         );
-        assert!(!there.join().expect("a thread"), "nobody came");
+        assert!(!there.join().expect("a thread"), "no client");
     }
-    // A link may lead to any file of this user's.
     let (path, there) = meeting(folder.path(), 0o600);
     let link = folder.path().join("link");
     symlink(&path, &link).expect("a link");
     assert!(
-        second(&link).contains("it is a symbolic link"),
+        connect_error(&link, 1).contains("it is a symbolic link"),
         "{}",
-        second(&link)
+        connect_error(&link, 1)
     );
-    assert!(!there.join().expect("a thread"), "nobody came");
-    // The same file is believed where nothing is wrong.
+    assert!(!there.join().expect("a thread"), "no client");
+    // The same file is accepted with the right mode.
     let (path, there) = meeting(folder.path(), 0o600);
-    let link = connect_by_file::<Said>(
+    let link = connect_by_file::<TestMessage>(
         &path,
         (1, None),
         Ipv4Addr::LOCALHOST.into(),
         None,
-        &terms(GENEROUS),
+        &conditions(GENEROUS),
         &mut |_| {},
     );
     assert!(link.is_ok() && there.join().expect("a thread"));
 }
 
 #[test]
-fn rank_1_believes_no_file_of_another_user() {
-    if !is_root() {
-        return;
-    }
-    // As in /tmp: everybody may write, and each owns what he wrote.
+#[ignore = "needs root"]
+fn rank_1_rejects_file_of_another_user() {
+    // As in /tmp.
     let folder = tempfile::tempdir().expect("a folder");
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o1777)).expect("a mode");
     let (path, there) = meeting(folder.path(), 0o600);
-    chown(&path, Some(NOBODY), None).expect("given away");
-    let error = second(&path);
+    chown(&path, Some(NOBODY), None).expect("chown");
+    let error = connect_error(&path, 1);
     assert!(
         error.contains("its owner is uid 65534, and this process has uid 0"),
         "{error}"
     );
-    assert!(!there.join().expect("a thread"), "nobody came");
-    // What the launcher's user may do about it.
+    assert!(!there.join().expect("a thread"), "no client");
+    // The advice for users of a launcher.
     assert!(
         error.contains("export GDR_PROBE_SECRET=$(openssl rand -hex 32)"),
         "{error}"
@@ -194,14 +176,14 @@ fn rank_1_believes_no_file_of_another_user() {
 }
 
 #[test]
-fn neither_rank_uses_a_directory_where_others_exchange_files() {
+fn rejects_directory_writable_by_others() {
     let folder = tempfile::tempdir().expect("a folder");
     let set = |mode| {
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).expect("a mode")
     };
     set(0o777);
     let path = folder.path().join("meet");
-    for error in [first(&path), second(&path)] {
+    for error in [connect_error(&path, 0), connect_error(&path, 1)] {
         assert!(
             error.contains("any user can replace files in its directory"),
             "{error}"
@@ -212,20 +194,27 @@ fn neither_rank_uses_a_directory_where_others_exchange_files() {
         0,
         "nothing is written"
     );
-    // Sticky, and this user's.
+    // Sticky and owned by this user.
     set(0o1777);
     assert!(
-        first(&path).contains("rank 1 did not connect"),
+        connect_error(&path, 0).contains("rank 1 did not connect"),
         "{}",
-        first(&path)
+        connect_error(&path, 0)
     );
-    if is_root() {
-        chown(folder.path(), Some(NOBODY), None).expect("given away");
-        for error in [first(&path), second(&path)] {
-            assert!(
-                error.contains("its owner is uid 65534: neither root nor this user"),
-                "{error}"
-            );
-        }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn rejects_sticky_directory_of_another_user() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o1777)).expect("a mode");
+    chown(folder.path(), Some(NOBODY), None).expect("chown");
+    let path = folder.path().join("meet");
+    for rank in [0, 1] {
+        let error = connect_error(&path, rank);
+        assert!(
+            error.contains("its owner is uid 65534: neither root nor this user"),
+            "{error}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! How the two ends find each other, and where each may be.
+//! Tests of listening and connecting.
 
 use std::net::TcpListener;
 
@@ -6,7 +6,7 @@ use super::super::default_listen;
 use super::*;
 
 #[test]
-fn what_is_quoted_steers_no_terminal() {
+fn quoted_text_is_printable() {
     use super::super::{quote, shortened};
     assert_eq!(
         quote(b"SSH-2.0-OpenSSH_9.2\r\n"),
@@ -31,9 +31,9 @@ fn what_is_quoted_steers_no_terminal() {
 }
 
 #[test]
-fn nobody_is_listened_to_once_there_is_a_peer() {
+fn closes_port_after_accept() {
     let (a, b) = pair();
-    let late = TcpStream::connect(a.local()).expect_err("nobody listens");
+    let late = TcpStream::connect(a.local()).expect_err("the port is closed");
     assert_eq!(late.kind(), std::io::ErrorKind::ConnectionRefused);
     a.send(&word("still here")).expect("sent");
     assert_eq!(b.receive(soon()), Ok(word("still here")));
@@ -44,7 +44,7 @@ fn nobody_is_listened_to_once_there_is_a_peer() {
 }
 
 #[test]
-fn without_a_secret_both_stay_on_this_machine() {
+fn no_secret_requires_loopback() {
     assert_eq!(default_listen().to_string(), "127.0.0.1:18516");
     let none = Secret::none();
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0", "[2001:db8::1]:0"] {
@@ -52,8 +52,13 @@ fn without_a_secret_both_stay_on_this_machine() {
         let expected = Error::Exposed { address };
         assert_eq!(Listener::bind(address, &none).err(), Some(expected.clone()));
         let host = address.ip().to_string();
-        let connected =
-            connect::<Said>(&host, address.port(), &none, &terms(GENEROUS), &mut |_| {});
+        let connected = connect::<TestMessage>(
+            &host,
+            address.port(),
+            &none,
+            &conditions(GENEROUS),
+            &mut |_| {},
+        );
         assert_eq!(connected.err(), Some(expected));
     }
     for host in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
@@ -64,19 +69,19 @@ fn without_a_secret_both_stay_on_this_machine() {
     let address = listener.address();
     let there = std::thread::spawn(move || {
         listener
-            .accept::<Said>(&terms(GENEROUS), &mut |_| {})
+            .accept::<TestMessage>(&conditions(GENEROUS), &mut |_| {})
             .expect("a peer")
     });
-    // Who has a secret is not one of two that have none.
+    // A client with a secret is rejected.
     assert!(matches!(
-        join(address, &terms(GENEROUS)),
+        join(address, &conditions(GENEROUS)),
         Err(Error::Rejected { .. })
     ));
     let link: Text = connect(
         "127.0.0.1",
         address.port(),
         &none,
-        &terms(GENEROUS),
+        &conditions(GENEROUS),
         &mut |_| {},
     )
     .expect("a link");
@@ -84,11 +89,12 @@ fn without_a_secret_both_stay_on_this_machine() {
 }
 
 #[test]
-fn a_wait_for_nobody_ends_and_says_what_to_do() {
+fn accept_times_out_with_advice() {
     let listener = Listener::bind((Ipv4Addr::UNSPECIFIED, 0).into(), &secret()).expect("a port");
     let port = listener.address().port();
-    let error = listener.accept::<Said>(&terms(Duration::from_millis(300)), &mut |_| {});
-    let error = error.err().expect("nobody").to_string();
+    let error =
+        listener.accept::<TestMessage>(&conditions(Duration::from_millis(300)), &mut |_| {});
+    let error = error.err().expect("no link").to_string();
     assert!(
         error.starts_with(&format!("no client connected to 0.0.0.0:{port} within 3")),
         "{error}"
@@ -97,7 +103,7 @@ fn a_wait_for_nobody_ends_and_says_what_to_do() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_said() {
+fn reports_port_in_use() {
     let (_held, address) = listener();
     let error = Listener::bind(address, &secret())
         .expect_err("taken")
@@ -111,14 +117,14 @@ fn a_port_that_is_taken_is_said() {
 }
 
 #[test]
-fn a_listener_that_starts_later_is_found() {
+fn retries_until_server_listens() {
     let (reserved, address) = listener();
     drop(reserved);
     let there = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(700));
         let listener = Listener::bind(address, &secret()).expect("the port");
         listener
-            .accept::<Said>(&terms(GENEROUS), &mut |_| {})
+            .accept::<TestMessage>(&conditions(GENEROUS), &mut |_| {})
             .expect("a peer")
     });
     let mut notes = Vec::new();
@@ -126,7 +132,7 @@ fn a_listener_that_starts_later_is_found() {
         "localhost",
         address.port(),
         &secret(),
-        &terms(GENEROUS),
+        &conditions(GENEROUS),
         &mut |note| notes.push(note),
     )
     .expect("a link");
@@ -139,7 +145,7 @@ fn a_listener_that_starts_later_is_found() {
 }
 
 #[test]
-fn ipv6_is_reached_with_and_without_brackets() {
+fn ipv6_with_and_without_brackets() {
     // A machine without IPv6 has nothing to show here.
     let Ok(first) = Listener::bind("[::1]:0".parse().expect("an address"), &secret()) else {
         return;
@@ -154,22 +160,22 @@ fn ipv6_is_reached_with_and_without_brackets() {
         let port = listener.address().port();
         let there = std::thread::spawn(move || {
             listener
-                .accept::<Said>(&terms(GENEROUS), &mut |_| {})
+                .accept::<TestMessage>(&conditions(GENEROUS), &mut |_| {})
                 .expect("a peer")
         });
         let link: Text =
-            connect(host, port, &secret(), &terms(GENEROUS), &mut |_| {}).expect("a link");
+            connect(host, port, &secret(), &conditions(GENEROUS), &mut |_| {}).expect("a link");
         drop((link, there.join().expect("a thread")));
     }
 }
 
 #[test]
-fn nobody_there_and_no_such_name_are_said() {
+fn reports_unreachable_and_unknown_host() {
     let (reserved, address) = listener();
     drop(reserved);
-    let error = join(address, &terms(Duration::from_millis(500)))
+    let error = join(address, &conditions(Duration::from_millis(500)))
         .err()
-        .expect("nobody")
+        .expect("no link")
         .to_string();
     assert!(
         error.contains(&format!("no gdr answered at {address} within")),
@@ -180,11 +186,11 @@ fn nobody_there_and_no_such_name_are_said() {
         "{error}"
     );
 
-    let error = connect::<Said>(
+    let error = connect::<TestMessage>(
         "no-such-host.invalid",
         1,
         &secret(),
-        &terms(Duration::from_millis(500)),
+        &conditions(Duration::from_millis(500)),
         &mut |_| {},
     );
     let error = error.err().expect("no name").to_string();
@@ -195,7 +201,7 @@ fn nobody_there_and_no_such_name_are_said() {
 }
 
 #[test]
-fn an_interrupt_ends_each_wait_for_a_peer() {
+fn interrupt_ends_connect_and_accept() {
     let (asked, flag) = interruptible(GENEROUS);
     std::thread::spawn(|| {
         std::thread::sleep(Duration::from_millis(300));
@@ -204,11 +210,11 @@ fn an_interrupt_ends_each_wait_for_a_peer() {
     let begun = Instant::now();
     let (ours, address) = listener();
     assert_eq!(
-        ours.accept::<Said>(&asked, &mut |_| {}).err(),
+        ours.accept::<TestMessage>(&asked, &mut |_| {}).err(),
         Some(Error::Interrupted)
     );
     assert_eq!(join(address, &asked).err(), Some(Error::Interrupted));
-    // One that takes the connection and says nothing.
+    // A server that accepts and sends nothing.
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     assert_eq!(
         join(silent.local_addr().expect("an address"), &asked).err(),

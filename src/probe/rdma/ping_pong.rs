@@ -1,9 +1,9 @@
-//! Latency: one message there, one back, over and over, each answered as soon as it is seen.
+//! Latency: ping-pong messages, each answered as soon as it arrives.
 
 use std::cell::Cell;
 use std::time::Instant;
 
-use super::connected::{ConnectedQueuePair, Waiting};
+use super::connected::{ConnectedQueuePair, PollTimer};
 use super::control::Control;
 use super::end::End;
 use super::kind::Kind;
@@ -11,17 +11,17 @@ use super::queue_pair::{BUFFERS, Post};
 use super::stream::operation;
 use crate::probe::failure::StepError;
 
-/// Of so many requests one is told, which is fewer than a queue holds.
-const TOLD: u32 = 32;
+/// One in so many requests is signalled: fewer than a queue holds.
+const SIGNAL_INTERVAL: u32 = 32;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum First {
-    We,
-    They,
+    Local,
+    Remote,
 }
 
-/// Seconds from one turn's begin to the next's. What is read is read by one end; the other does nothing.
-pub fn play(
+/// Returns the seconds of each iteration. Reads and atomics are one-sided: the remote end does nothing.
+pub fn ping_pong(
     end: &End,
     connected: &mut ConnectedQueuePair,
     kind: Kind,
@@ -30,17 +30,17 @@ pub fn play(
     control: &mut Control,
 ) -> Result<Vec<f64>, StepError> {
     match kind {
-        Kind::Write => written(end, connected, bytes, count, first, control),
+        Kind::Write => write(end, connected, bytes, count, first, control),
         Kind::Read | Kind::FetchAdd | Kind::CompareSwap => {
-            fetched(connected, kind, bytes, count, control)
+            fetch(connected, kind, bytes, count, control)
         }
         Kind::Send | Kind::SendImmediate | Kind::WriteImmediate => {
-            sent(end, connected, kind, (bytes, count), first, control)
+            send(end, connected, kind, (bytes, count), first, control)
         }
     }
 }
 
-/// Buffers for what is received, before the other end may send.
+/// Posts receive buffers, before the remote end may send.
 pub fn prepare(
     end: &End,
     connected: &mut ConnectedQueuePair,
@@ -49,7 +49,7 @@ pub fn prepare(
     count: u32,
 ) -> Result<(), StepError> {
     let half = connected.half;
-    // What the other end writes to.
+    // The target of the remote end's writes.
     end.store.clear(half, bytes)?;
     if kind.is_received() {
         for id in 0..count.min(BUFFERS) {
@@ -59,8 +59,8 @@ pub fn prepare(
     Ok(())
 }
 
-/// The last byte of a message tells that it is there: a NIC writes in order.
-fn written(
+/// The last byte of a message shows that it arrived: a NIC writes in order.
+fn write(
     end: &End,
     connected: &mut ConnectedQueuePair,
     bytes: usize,
@@ -73,27 +73,27 @@ fn written(
         inline: bytes <= connected.inline_bytes(),
         ..Post::new(operation(Kind::Write, connected.remote(half)), 0, bytes)
     };
-    // Never what is there: the one before it, or 0.
-    let mark = |turn: u32| (turn % 255 + 1) as u8;
-    let send = |connected: &mut ConnectedQueuePair, control: &mut Control, turn| {
-        end.store.store(bytes - 1, mark(turn))?;
-        post(connected, request, (turn, count), control)
+    // Differs from the previous mark, and from 0.
+    let mark = |iteration: u32| (iteration % 255 + 1) as u8;
+    let send = |connected: &mut ConnectedQueuePair, control: &mut Control, iteration| {
+        end.store.store(bytes - 1, mark(iteration))?;
+        post(connected, request, (iteration, count), control)
     };
-    let arrives = |connected: &mut ConnectedQueuePair, control: &mut Control, turn| {
-        let mut waiting = Waiting::new(end.timeout);
-        while end.store.load(half + bytes - 1)? != mark(turn) {
-            waiting.look("a write of the remote end", control)?;
-            if waiting.is_long() {
-                // A request that failed tells why.
-                connected.sent.look()?;
+    let wait_arrival = |connected: &mut ConnectedQueuePair, control: &mut Control, iteration| {
+        let mut timer = PollTimer::new(end.timeout);
+        while end.store.load(half + bytes - 1)? != mark(iteration) {
+            timer.tick("a write of the remote end", control)?;
+            if timer.is_due() {
+                // A failed request is the better error.
+                connected.sent.poll()?;
             }
         }
         Ok(())
     };
-    alternate((connected, control), count, first, send, arrives)
+    alternate((connected, control), count, first, send, wait_arrival)
 }
 
-fn sent(
+fn send(
     end: &End,
     connected: &mut ConnectedQueuePair,
     kind: Kind,
@@ -107,38 +107,38 @@ fn sent(
         ..Post::new(operation(kind, connected.remote(half)), 0, bytes)
     };
     let mut posted = count.min(BUFFERS);
-    let taken = Cell::new(false);
-    let send = |connected: &mut ConnectedQueuePair, control: &mut Control, turn| {
+    let has_arrived = Cell::new(false);
+    let send = |connected: &mut ConnectedQueuePair, control: &mut Control, iteration| {
         end.leave(0, bytes)?;
-        post(connected, request, (turn, count), control)?;
-        // Another buffer for the one that was taken, while the message is on its way: others are there until then.
-        if taken.take() && posted < count {
+        post(connected, request, (iteration, count), control)?;
+        // Replaces the used buffer while the message is in flight; the other buffers are still posted.
+        if has_arrived.take() && posted < count {
             posted += 1;
             connected.receive(0, half, bytes)?;
         }
         Ok(())
     };
-    let arrives = |connected: &mut ConnectedQueuePair, control: &mut Control, _| {
+    let wait_arrival = |connected: &mut ConnectedQueuePair, control: &mut Control, _| {
         let arrived = connected.received.wait(control).map(drop);
         if arrived.is_err() {
-            // What was given up tells less than the request that failed.
-            connected.sent.look()?;
+            // A failed request is a better error than the timeout.
+            connected.sent.poll()?;
         }
         arrived?;
-        taken.set(true);
+        has_arrived.set(true);
         end.arrive(half, bytes)
     };
-    alternate((connected, control), count, first, send, arrives)
+    alternate((connected, control), count, first, send, wait_arrival)
 }
 
-/// Posts a turn's request. That it was sent is told of one in a few: the answer of the other end tells as much of the others.
+/// Posts the request of an iteration. One in [`SIGNAL_INTERVAL`] is signalled: the reply proves that the others were sent.
 fn post(
     connected: &mut ConnectedQueuePair,
     request: Post,
-    (turn, count): (u32, u32),
+    (iteration, count): (u32, u32),
     control: &mut Control,
 ) -> Result<(), StepError> {
-    let signalled = turn % TOLD == 0 || turn == count;
+    let signalled = iteration % SIGNAL_INTERVAL == 0 || iteration == count;
     connected.send(Post {
         signalled,
         ..request
@@ -149,23 +149,23 @@ fn post(
     }
 }
 
-/// One turn after the other, by the numbers from 1: seconds from one of this end to its next.
+/// Runs the iterations, counted from 1, and returns the seconds of each.
 fn alternate(
     (connected, control): (&mut ConnectedQueuePair, &mut Control),
     count: u32,
     first: First,
     mut send: impl FnMut(&mut ConnectedQueuePair, &mut Control, u32) -> Result<(), StepError>,
-    mut arrives: impl FnMut(&mut ConnectedQueuePair, &mut Control, u32) -> Result<(), StepError>,
+    mut wait_arrival: impl FnMut(&mut ConnectedQueuePair, &mut Control, u32) -> Result<(), StepError>,
 ) -> Result<Vec<f64>, StepError> {
     let mut times = Vec::with_capacity(count as usize);
     let mut begun = Instant::now();
-    for turn in 1..=count {
-        if first == First::They {
-            arrives(connected, control, turn)?;
+    for iteration in 1..=count {
+        if first == First::Remote {
+            wait_arrival(connected, control, iteration)?;
         }
-        send(connected, control, turn)?;
-        if first == First::We {
-            arrives(connected, control, turn)?;
+        send(connected, control, iteration)?;
+        if first == First::Local {
+            wait_arrival(connected, control, iteration)?;
         }
         let now = Instant::now();
         times.push(now.duration_since(begun).as_secs_f64());
@@ -174,7 +174,7 @@ fn alternate(
     Ok(times)
 }
 
-fn fetched(
+fn fetch(
     connected: &mut ConnectedQueuePair,
     kind: Kind,
     bytes: usize,

@@ -1,4 +1,4 @@
-//! Whoever comes to a port without the secret, and whatever listens on one.
+//! Clients and servers without the secret.
 
 use std::net::{Shutdown, TcpListener};
 
@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use super::super::MESSAGE;
 use super::*;
 
-/// All that a client receives that does not prove the secret.
+/// The only reply to a client without the secret.
 const NO: &[u8] = b"gdrn\0\0\0\x02";
-/// Within so long the true peer is served, whoever else comes.
+/// Longest time until the true peer is accepted among others.
 const SERVED: Duration = Duration::from_secs(2);
 
 /// A listener that waits for its peer in a thread, and keeps its notes.
@@ -19,16 +19,16 @@ fn waiting(within: Duration) -> (SocketAddr, Waiting) {
     let (ours, address) = listener();
     let there = std::thread::spawn(move || {
         let mut notes = Vec::new();
-        let link = ours.accept::<Said>(&terms(within), &mut |note| notes.push(note));
+        let link = ours.accept::<TestMessage>(&conditions(within), &mut |note| notes.push(note));
         (link, notes)
     });
     (address, there)
 }
 
-/// That the true peer is taken now, and soon; the listener's notes.
-fn is_served(address: SocketAddr, there: Waiting) -> Vec<String> {
+/// Asserts that the true peer is accepted soon. Returns the listener's notes.
+fn accepts_peer(address: SocketAddr, there: Waiting) -> Vec<String> {
     let begun = Instant::now();
-    let link = join(address, &terms(GENEROUS)).expect("a link");
+    let link = join(address, &conditions(GENEROUS)).expect("a link");
     assert!(begun.elapsed() < SERVED, "{:?}", begun.elapsed());
     let (other, notes) = there.join().expect("a thread");
     let other = other.expect("the true peer");
@@ -37,7 +37,7 @@ fn is_served(address: SocketAddr, there: Waiting) -> Vec<String> {
     notes
 }
 
-/// What a client receives that sends this.
+/// The reply to a client that sends these bytes.
 fn answer(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).expect("a connection");
     stream.set_read_timeout(Some(GENEROUS)).expect("a timeout");
@@ -46,10 +46,10 @@ fn answer(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn strangers_are_told_no_and_nothing_else_and_the_peer_is_served() {
+fn rejects_foreign_clients() {
     let (address, there) = waiting(GENEROUS);
     let protocol = *b"gdrc\0\0\0\x63";
-    let strangers: [(&[u8], &str); 8] = [
+    let clients: [(&[u8], &str); 8] = [
         (
             b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
             "it is not gdr, but a web client",
@@ -68,7 +68,7 @@ fn strangers_are_told_no_and_nothing_else_and_the_peer_is_served() {
             b"0000:0000:000127:ea3e38:00181019:00007f0a1c5d8000",
             "it is not gdr",
         ),
-        // What ended a listener before there was a handshake.
+        // The first message of an older protocol.
         (b"{\"gdr_rendezvous\":99}\n", "it is not gdr"),
         (b"\x1b[2J\x1b]0;owned\x07", "it is not gdr"),
         (
@@ -76,35 +76,35 @@ fn strangers_are_told_no_and_nothing_else_and_the_peer_is_served() {
             "it uses rendezvous protocol 99, and this gdr uses 2",
         ),
     ];
-    for (bytes, _) in strangers {
+    for (bytes, _) in clients {
         assert_eq!(answer(address, bytes), NO, "{bytes:?}");
     }
-    let notes = is_served(address, there);
-    // The first at once; those that follow within seconds are reported together.
+    let notes = accepts_peer(address, there);
+    // The first is reported at once, the others later and together.
     assert_eq!(notes.len(), 1, "{notes:#?}");
     assert!(
         notes[0].starts_with("still listening; rejected 127.0.0.1:"),
         "{notes:?}"
     );
-    assert!(notes[0].ends_with(strangers[0].1), "{notes:?}");
-    for (bytes, expected) in strangers {
+    assert!(notes[0].ends_with(clients[0].1), "{notes:?}");
+    for (bytes, expected) in clients {
         let (address, there) = waiting(Duration::from_millis(300));
         assert_eq!(answer(address, bytes), NO);
         let (error, notes) = there.join().expect("a thread");
-        let error = error.err().expect("nobody").to_string();
-        for said in [&error, &notes[0]] {
-            assert!(said.contains(expected), "{said}");
-            // Not a byte of theirs.
+        let error = error.err().expect("no link").to_string();
+        for text in [&error, &notes[0]] {
+            assert!(text.contains(expected), "{text}");
+            // The text does not repeat the client's bytes.
             assert!(
-                !said.contains("OpenSSH") && !said.contains("owned") && !said.contains("ea3e38"),
-                "{said}"
+                !text.contains("OpenSSH") && !text.contains("owned") && !text.contains("ea3e38"),
+                "{text}"
             );
         }
     }
 }
 
 #[test]
-fn a_stranger_that_leaves_is_counted_and_nothing_more() {
+fn reports_client_that_disconnects() {
     let (address, there) = waiting(Duration::from_secs(1));
     let stream = TcpStream::connect(address).expect("a connection");
     stream.shutdown(Shutdown::Write).expect("half closed");
@@ -114,7 +114,7 @@ fn a_stranger_that_leaves_is_counted_and_nothing_more() {
         .expect("a thread")
         .0
         .err()
-        .expect("nobody")
+        .expect("no link")
         .to_string();
     assert!(error.contains("(rejected 127.0.0.1:"), "{error}");
     assert!(
@@ -124,27 +124,27 @@ fn a_stranger_that_leaves_is_counted_and_nothing_more() {
 }
 
 #[test]
-fn another_secret_is_told_no_and_the_listener_goes_on() {
+fn rejects_wrong_secret() {
     let (address, there) = waiting(GENEROUS);
     let other = Secret::parse(&"08".repeat(32)).expect("a secret");
     for wrong in [&other, &Secret::none()] {
-        let error = connect::<Said>(
+        let error = connect::<TestMessage>(
             "127.0.0.1",
             address.port(),
             wrong,
-            &terms(GENEROUS),
+            &conditions(GENEROUS),
             &mut |_| {},
         );
         let error = error.err().expect("another secret");
         assert_eq!(error, Error::Rejected { peer: address });
         assert!(error.to_string().contains("the secrets differ"), "{error}");
     }
-    let notes = is_served(address, there);
+    let notes = accepts_peer(address, there);
     assert!(notes[0].ends_with("its secret differs"), "{notes:?}");
 }
 
 #[test]
-fn a_hundred_silent_sockets_keep_nobody_waiting() {
+fn silent_clients_do_not_block() {
     for begins in [&b""[..], b"gdrc\0\0\0\x02", b"g"] {
         let (address, there) = waiting(GENEROUS);
         let silent: Vec<TcpStream> = (0..150)
@@ -154,13 +154,13 @@ fn a_hundred_silent_sockets_keep_nobody_waiting() {
                 stream
             })
             .collect();
-        is_served(address, there);
+        accepts_peer(address, there);
         drop(silent);
     }
 }
 
 #[test]
-fn who_says_nothing_is_told_no_after_two_seconds() {
+fn rejects_silent_client_after_timeout() {
     let (address, there) = waiting(GENEROUS);
     let begun = Instant::now();
     assert_eq!(answer(address, b"gdr"), NO);
@@ -169,7 +169,7 @@ fn who_says_nothing_is_told_no_after_two_seconds() {
         waited > Duration::from_millis(1900) && waited < SERVED + BUSY,
         "{waited:?}"
     );
-    // However many bytes come one by one.
+    // Single bytes do not extend the timeout.
     let mut stream = TcpStream::connect(address).expect("a connection");
     let begun = Instant::now();
     for byte in b"gdrc\0\0\0\x02xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx" {
@@ -180,14 +180,14 @@ fn who_says_nothing_is_told_no_after_two_seconds() {
     }
     assert_eq!(rest(&stream), NO);
     assert!(begun.elapsed() < SERVED * 3, "{:?}", begun.elapsed());
-    is_served(address, there);
+    accepts_peer(address, there);
 }
 
-/// What somebody does who has no secret.
+/// An action of a client without the secret.
 #[derive(Debug, Clone)]
 enum Act {
     Write(Vec<u8>),
-    /// The first message of the handshake as it should be, and what is sent in place of the proof.
+    /// A valid first message, and these bytes in place of the proof.
     Begin(Vec<u8>),
     HalfClose,
     Reset,
@@ -209,11 +209,11 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Any number of strangers who do anything: each receives no or nothing, or gets a nonce and then no; and the peer is served.
+    /// Random clients receive a rejection or nothing, maybe after a nonce, and the true peer is accepted.
     #[test]
-    fn whatever_strangers_do_the_peer_is_served(strangers in prop::collection::vec(acts(), 0..25)) {
+    fn accepts_peer_among_random_clients(clients in prop::collection::vec(acts(), 0..25)) {
         let (address, there) = waiting(GENEROUS);
-        let streams: Vec<TcpStream> = strangers.iter().map(|acts| {
+        let streams: Vec<TcpStream> = clients.iter().map(|acts| {
             let mut stream = TcpStream::connect(address).expect("a connection");
             for act in acts {
                 // It may have received no, and be closed.
@@ -230,7 +230,7 @@ proptest! {
             }
             stream
         }).collect();
-        is_served(address, there);
+        accepts_peer(address, there);
         for stream in &streams {
             stream.set_read_timeout(Some(GENEROUS)).expect("a timeout");
             let received = rest(stream);
@@ -243,37 +243,37 @@ proptest! {
     }
 }
 
-/// A server that says this to each client and closes; its address.
-fn server(says: &'static [u8]) -> SocketAddr {
+/// Starts a server that sends these bytes to each client and closes. Returns its address.
+fn server(reply: &'static [u8]) -> SocketAddr {
     let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = server.local_addr().expect("an address");
     std::thread::spawn(move || {
         while let Ok((mut stream, _)) = server.accept() {
             let mut buffer = [0; 4096];
             let _ = stream.read(&mut buffer);
-            let _ = stream.write_all(says);
+            let _ = stream.write_all(reply);
         }
     });
     address
 }
 
 #[test]
-fn what_listens_elsewhere_is_told_by_what_it_says() {
+fn identifies_foreign_servers() {
     let servers: [(&[u8], &str); 4] = [
         (b"SSH-2.0-OpenSSH_9.2p1\r\n", "(an ssh server or client)"),
         (b"HTTP/1.1 400 Bad Request\r\n", "(a web server)"),
         (b"\x15\x03\x01\x00\x02\x02\x46", r"\x15\x03\x01"),
         (b"{\"error\":\"what?\"}\n", "error"),
     ];
-    for (says, expected) in servers {
-        let address = server(says);
-        let error = join(address, &terms(GENEROUS)).err().expect("no gdr");
+    for (reply, expected) in servers {
+        let address = server(reply);
+        let error = join(address, &conditions(GENEROUS)).err().expect("no gdr");
         assert!(matches!(error, Error::NotGdr { .. }), "{error}");
         assert!(error.to_string().contains(expected), "{error}");
         assert!(error.to_string().contains(&address.to_string()), "{error}");
     }
     let address = server(b"gdrn\0\0\0\x07");
-    let error = join(address, &terms(GENEROUS))
+    let error = join(address, &conditions(GENEROUS))
         .err()
         .expect("another protocol");
     assert_eq!(
@@ -291,15 +291,15 @@ fn what_listens_elsewhere_is_told_by_what_it_says() {
 }
 
 #[test]
-fn a_server_that_says_nothing_is_tried_until_the_deadline() {
-    let error = join(server(b""), &terms(Duration::from_millis(800)))
+fn retries_silent_server_until_deadline() {
+    let error = join(server(b""), &conditions(Duration::from_millis(800)))
         .err()
         .expect("no gdr")
         .to_string();
     assert!(error.contains("closed the connection"), "{error}");
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = silent.local_addr().expect("an address");
-    let error = join(address, &terms(Duration::from_millis(800)))
+    let error = join(address, &conditions(Duration::from_millis(800)))
         .err()
         .expect("no gdr")
         .to_string();
@@ -310,7 +310,7 @@ fn a_server_that_says_nothing_is_tried_until_the_deadline() {
 }
 
 #[test]
-fn a_server_that_does_not_know_the_secret_is_not_believed() {
+fn rejects_server_without_secret() {
     let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = server.local_addr().expect("an address");
     std::thread::spawn(move || {
@@ -318,11 +318,13 @@ fn a_server_that_does_not_know_the_secret_is_not_believed() {
         let mut message = [0; MESSAGE];
         for letter in *b"sq" {
             stream.read_exact(&mut message).expect("a message");
-            // What the client said itself.
+            // Reflects the client's message.
             message[3] = letter;
             stream.write_all(&message).expect("written");
         }
     });
-    let error = join(address, &terms(GENEROUS)).err().expect("an impostor");
+    let error = join(address, &conditions(GENEROUS))
+        .err()
+        .expect("an impostor");
     assert_eq!(error, Error::Impostor { peer: address });
 }
