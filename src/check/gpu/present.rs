@@ -211,7 +211,7 @@ fn model(ctx: &Ctx<'_>, gpu: &PciDevice) -> String {
 mod tests {
     use super::*;
     use crate::check::testing::{Edit, GPU, bind, findings, gpu, machine, only};
-    use crate::model::Outcome;
+    use crate::model::{Facts, Outcome};
 
     #[test]
     fn reports_model_and_numa_node() {
