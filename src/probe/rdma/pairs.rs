@@ -5,8 +5,7 @@ use super::task::{Memory, Part, Place, Port, Task};
 use crate::probe::machine::{Machine, ProbedNic};
 use crate::probe::target::Target;
 
-/// The ends that this machine has for what was asked: those with the most to say first. The words of what is missing where there
-/// is none.
+/// The selected ends of this machine, in order of the GPUs and NICs. The error says what is missing.
 pub fn places(
     options: &Options,
     nics: &[ProbedNic],

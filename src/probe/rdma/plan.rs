@@ -248,8 +248,7 @@ impl Depth {
     }
 }
 
-/// So many requests are in progress at once on each queue pair: perftest's 128 of small ones, and of large ones as many as keep a
-/// link busy.
+/// Requests in flight on each queue pair: 128 small ones as in perftest, and enough large ones to keep a link busy.
 pub fn depth_of(bytes: usize, pairs: u32) -> u32 {
     let all = ((4 << 20) / bytes.max(1)).clamp(2, 128) as u32;
     (all / pairs.max(1)).max(2)

@@ -56,7 +56,7 @@ impl Purpose {
         let receives = responds && self.kind.is_received();
         let fetches = requests && (self.kind == Kind::Read || self.kind.is_atomic());
         Access {
-            // Verbs demand it wherever the other end may write.
+            // Verbs requires it for remote writes and atomics.
             local_write: remote_write || remote_atomic || receives || fetches,
             remote_write,
             remote_read: responds && self.kind == Kind::Read,

@@ -65,7 +65,7 @@ impl Post {
 #[derive(Debug, Clone, Copy)]
 pub struct WorkCompletion {
     pub id: u64,
-    /// The immediate data that came with a message.
+    /// The immediate data of a message.
     pub immediate: Option<u32>,
 }
 

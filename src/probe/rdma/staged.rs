@@ -1,5 +1,5 @@
-//! GPU memory to GPU memory without GPUDirect RDMA: copies through pinned memory on both sides, in chunks that overlap. What
-//! GPUDirect saves is the difference.
+//! GPU memory to GPU memory without GPUDirect RDMA: copies through pinned memory on both ends, in overlapping chunks. The difference
+//! to the direct path is the gain of GPUDirect.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -77,8 +77,8 @@ fn expect(connected: &mut ConnectedQueuePair, slot: usize) -> Result<(), StepErr
     connected.receive(slot as u64, slot * CHUNK, CHUNK)
 }
 
-/// Sends so many messages, chunk by chunk: copied to pinned memory, sent from there, and sent on when the other end says that it
-/// has copied what was in the slot. Seconds for one message, a sample for a few of them.
+/// Sends the messages chunk by chunk: each is copied to a slot of pinned memory and sent; the receiver frees the slot. Returns
+/// seconds for one message, a sample for a few of them.
 pub fn send(
     end: &End,
     connected: &mut ConnectedQueuePair,
