@@ -67,11 +67,7 @@ fn no_secret_requires_loopback() {
     }
     let listener = Listener::bind((Ipv4Addr::LOCALHOST, 0).into(), &none).expect("a port");
     let address = listener.address();
-    let there = std::thread::spawn(move || {
-        listener
-            .accept::<TestMessage>(&conditions(GENEROUS), &mut |_| {})
-            .expect("a peer")
-    });
+    let there = std::thread::spawn(move || accept(listener));
     // A client with a secret is rejected.
     assert!(matches!(
         join(address, &conditions(GENEROUS)),
@@ -123,9 +119,7 @@ fn retries_until_server_listens() {
     let there = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(700));
         let listener = Listener::bind(address, &secret()).expect("the port");
-        listener
-            .accept::<TestMessage>(&conditions(GENEROUS), &mut |_| {})
-            .expect("a peer")
+        accept(listener)
     });
     let mut notes = Vec::new();
     let link: Text = connect(
@@ -158,11 +152,7 @@ fn ipv6_with_and_without_brackets() {
         ),
     ] {
         let port = listener.address().port();
-        let there = std::thread::spawn(move || {
-            listener
-                .accept::<TestMessage>(&conditions(GENEROUS), &mut |_| {})
-                .expect("a peer")
-        });
+        let there = std::thread::spawn(move || accept(listener));
         let link: Text =
             connect(host, port, &secret(), &conditions(GENEROUS), &mut |_| {}).expect("a link");
         drop((link, there.join().expect("a thread")));
