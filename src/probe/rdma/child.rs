@@ -1,4 +1,4 @@
-//! The child's side: one end of a connection, or both in two threads.
+//! The child: one end of a connection, or both in two threads.
 
 use std::time::Duration;
 

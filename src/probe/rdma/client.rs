@@ -182,8 +182,8 @@ impl Client<'_, '_> {
         };
         let label = format!("validate.{}.{}", name(transport), kind.name());
         let seeds @ [sent, before] = self.seeds();
-        let here = if kind == Kind::Read { before } else { sent };
-        self.end.fill(bytes, Pattern::new(here))?;
+        let seed = if kind == Kind::Read { before } else { sent };
+        self.end.fill(bytes, Pattern::new(seed))?;
         self.end.leave(0, bytes)?;
         self.begin(
             &label,
@@ -206,14 +206,14 @@ impl Client<'_, '_> {
         };
         connected.send(Post::new(operation, 0, bytes))?;
         connected.sent.wait(self.control)?;
-        let there = self.finish_step(allowance(bytes))?;
+        let remote_error = self.finish_step(allowance(bytes))?;
         self.end.arrive(0, bytes)?;
-        let here = match kind {
+        let local_error = match kind {
             Kind::Read => self.compare(bytes, sent)?,
             _ if kind.is_atomic() => check_word(self.end, before)?,
             _ => None,
         };
-        Ok(self.reporter.result(match here.or(there) {
+        Ok(self.reporter.result(match local_error.or(remote_error) {
             None => self.about.right(&label, Some(bytes), bytes),
             Some(wrong) => self
                 .about
@@ -300,12 +300,12 @@ impl Client<'_, '_> {
             this.fill(flow)?;
             this.begin(&label, bytes, Step::Stream(flow), time)?;
             let samples = drive(this.end, connected, flow, false, this.control)?;
-            let there = this.finish_step(time)?;
-            let here = match (kind, flow.seeds) {
+            let remote_error = this.finish_step(time)?;
+            let local_error = match (kind, flow.seeds) {
                 (Kind::Read, Some([sent, _])) => this.compare(bytes, sent)?,
                 _ => None,
             };
-            Ok((samples, here.or(there)))
+            Ok((samples, local_error.or(remote_error)))
         })?;
         let verified = flow.seeds.map_or(0, |_| bytes);
         let result = self

@@ -14,7 +14,7 @@ use super::memory::Store;
 use super::task::Port;
 use crate::probe::failure::StepError;
 
-/// The payload of a packet of the simulated NIC, and the reads that it executes at once. It has no packets: they are what a NIC has.
+/// MTU of the simulated NIC, and its RDMA reads in flight. It has no packets; the values are those of a real NIC.
 pub const SIMULATED_MTU: u32 = 4096;
 pub const SIMULATED_READS: u8 = 16;
 

@@ -40,7 +40,7 @@ impl End {
     ) -> Result<Self, StepError> {
         let port = &place.port;
         let link = match &device {
-            Device::Verbs { context, .. } => Link::of(context, port)?,
+            Device::Verbs { context, .. } => Link::query(context, port)?,
             Device::Sim(hca) => Link {
                 gid: None,
                 lid: hca.lid(),
@@ -204,7 +204,7 @@ struct Link {
 }
 
 impl Link {
-    fn of(context: &Context, port: &Port) -> Result<Self, StepError> {
+    fn query(context: &Context, port: &Port) -> Result<Self, StepError> {
         let named = || format!("{}:{}", port.device, port.number);
         let found = context.port(port.number)?;
         if found.state != PortState::Active {

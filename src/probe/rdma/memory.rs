@@ -33,11 +33,11 @@ impl Store {
             Memory::Host => Self::Host(Buffer::new(bytes, Pages::Ordinary)?),
             Memory::Huge => Self::Host(Buffer::new(bytes, Pages::Huge)?),
             Memory::Pinned(target) => Self::Pinned(target.open()?.pinned(bytes)?),
-            Memory::Gpu(target, _) => Self::of(&target.open()?, bytes)?,
+            Memory::Gpu(target, _) => Self::on_gpu(&target.open()?, bytes)?,
         })
     }
 
-    fn of(gpu: &Gpu, bytes: usize) -> Result<Self, StepError> {
+    fn on_gpu(gpu: &Gpu, bytes: usize) -> Result<Self, StepError> {
         let memory = gpu.allocate(Allocation::Malloc, bytes.next_multiple_of(GPU_PAGE))?;
         if !gpu.is_sim() {
             // Otherwise a synchronous copy may return early, and the NIC reads old bytes. Ignored: older drivers lack it, and copies

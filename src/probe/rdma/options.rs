@@ -42,8 +42,8 @@ pub enum RemoteEnd {
     },
     /// Connects to this address. Without a secret one is generated and printed.
     Comes(SocketAddr, Option<Secret>),
-    /// A launcher started it: Slurm's srun, or an mpirun. They meet by this file, or as the launcher says. Without a secret the
-    /// file has one.
+    /// Started by a launcher, Slurm's srun or an mpirun. The processes connect through this file, or as the launcher's variables say.
+    /// Without a secret the file has one.
     Launched(Option<PathBuf>, Option<Secret>),
 }
 

@@ -5,8 +5,7 @@ use super::task::{Memory, Part, Place, Port, Task};
 use crate::probe::machine::{Machine, ProbedNic};
 use crate::probe::target::Target;
 
-/// The ends that this machine has for what was asked: those with the most to say first. The words of what is missing where there
-/// is none.
+/// The selected ends of this machine, in order of the GPUs and NICs. The error says what is missing.
 pub fn places(
     options: &Options,
     nics: &[ProbedNic],
@@ -110,13 +109,13 @@ fn up(nics: &[ProbedNic]) -> Vec<(&ProbedNic, u8)> {
 }
 
 fn no_port(nics: &[ProbedNic]) -> String {
-    let there: Vec<&str> = nics.iter().map(|nic| nic.name.as_str()).collect();
-    match there.as_slice() {
+    let names: Vec<&str> = nics.iter().map(|nic| nic.name.as_str()).collect();
+    match names.as_slice() {
         [] => "libibverbs has no RDMA device: see gdr doctor --only rdma.device,rdma.provider"
             .to_owned(),
-        there => format!(
+        names => format!(
             "no port of {} is up: see gdr doctor --only rdma.port, or name one with --device",
-            there.join(", ")
+            names.join(", ")
         ),
     }
 }
@@ -126,14 +125,14 @@ fn find_port<'c>(named: &Named, nics: &'c [ProbedNic]) -> Result<(&'c ProbedNic,
         .iter()
         .find(|nic| nic.name == named.device)
         .ok_or_else(|| {
-            let there: Vec<&str> = nics.iter().map(|nic| nic.name.as_str()).collect();
-            let there = if there.is_empty() {
+            let names: Vec<&str> = nics.iter().map(|nic| nic.name.as_str()).collect();
+            let available = if names.is_empty() {
                 "none".to_owned()
             } else {
-                there.join(", ")
+                names.join(", ")
             };
             format!(
-                "libibverbs has no device '{}'; available: {there}",
+                "libibverbs has no device '{}'; available: {available}",
                 named.device
             )
         })?;

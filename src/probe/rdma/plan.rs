@@ -150,14 +150,14 @@ fn test_cases_of(task: &Task, ends: Ends) -> Vec<TestCase> {
         };
         let sizes = terms.depth.rdma_verified().iter().copied();
         let sizes: Vec<usize> = sizes.filter(|size| *size <= most.min(longest)).collect();
-        let of = |kind: &Kind| match kind.is_atomic() {
+        let cases = |kind: &Kind| match kind.is_atomic() {
             true => vec![TestCase::Verify(transport, *kind, 8)],
             false => sizes
                 .iter()
                 .map(|size| TestCase::Verify(transport, *kind, *size))
                 .collect(),
         };
-        kinds.iter().flat_map(of).collect()
+        kinds.iter().flat_map(cases).collect()
     };
     // Unreliable transports come last: they may lose messages.
     let [reliable, unreliable @ ..] = VERIFIED;
@@ -248,8 +248,7 @@ impl Depth {
     }
 }
 
-/// So many requests are in progress at once on each queue pair: perftest's 128 of small ones, and of large ones as many as keep a
-/// link busy.
+/// Requests in flight on each queue pair: 128 small ones as in perftest, and enough large ones to keep a link busy.
 pub fn depth_of(bytes: usize, pairs: u32) -> u32 {
     let all = ((4 << 20) / bytes.max(1)).clamp(2, 128) as u32;
     (all / pairs.max(1)).max(2)
@@ -313,13 +312,13 @@ mod tests {
     fn verified_sizes() {
         let test_cases = test_cases_of(&task(Depth::Default, &[8, 4096], false), PLAIN);
         let sizes = |transport, kind| -> Vec<usize> {
-            let of = |test_case: &TestCase| match test_case {
+            let size = |test_case: &TestCase| match test_case {
                 TestCase::Verify(by, what, bytes) if (*by, *what) == (transport, kind) => {
                     Some(*bytes)
                 }
                 _ => None,
             };
-            test_cases.iter().filter_map(of).collect()
+            test_cases.iter().filter_map(size).collect()
         };
         assert_eq!(sizes(Transport::Rc, Kind::Write), [1, 64, 4096]);
         assert_eq!(sizes(Transport::Ud, Kind::Send), [1, 64]);
@@ -374,7 +373,7 @@ mod tests {
 
     #[test]
     fn purpose_of_test_cases() {
-        let of = |test_case: TestCase| {
+        let summary = |test_case: TestCase| {
             let purpose = test_case.purpose(2);
             (
                 purpose.transport,
@@ -413,7 +412,7 @@ mod tests {
                 (Transport::Uc, 1, Kind::Send, Traffic::OneWay),
             ),
         ] {
-            assert_eq!(of(test_case), expected, "{test_case:?}");
+            assert_eq!(summary(test_case), expected, "{test_case:?}");
         }
     }
 }

@@ -56,7 +56,7 @@ impl Purpose {
         let receives = responds && self.kind.is_received();
         let fetches = requests && (self.kind == Kind::Read || self.kind.is_atomic());
         Access {
-            // Verbs demand it wherever the other end may write.
+            // Verbs requires it for remote writes and atomics.
             local_write: remote_write || remote_atomic || receives || fetches,
             remote_write,
             remote_read: responds && self.kind == Kind::Read,
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn access_is_minimal() {
         // Access of the requester, and of the responder.
-        for (kind, traffic, is_client, is_server) in [
+        for (kind, traffic, requester, responder) in [
             (Kind::Write, Traffic::OneWay, "", "lw"),
             (Kind::WriteImmediate, Traffic::OneWay, "", "lw"),
             (Kind::Read, Traffic::OneWay, "l", "r"),
@@ -125,13 +125,13 @@ mod tests {
             (Kind::Send, Traffic::Staged, "", "l"),
         ] {
             let purpose = purpose(kind, traffic);
-            let of = |role| letters(purpose.access(role));
+            let access = |role| letters(purpose.access(role));
             assert_eq!(
-                (of(Role::Requester), of(Role::Responder)),
-                (is_client.into(), is_server.into()),
+                (access(Role::Requester), access(Role::Responder)),
+                (requester.into(), responder.into()),
                 "{kind:?}"
             );
-            for (role, letters) in [(Role::Requester, is_client), (Role::Responder, is_server)] {
+            for (role, letters) in [(Role::Requester, requester), (Role::Responder, responder)] {
                 assert_eq!(
                     purpose.is_remote(role),
                     letters.contains(['w', 'r', 'a']),

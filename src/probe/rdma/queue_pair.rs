@@ -65,7 +65,7 @@ impl Post {
 #[derive(Debug, Clone, Copy)]
 pub struct WorkCompletion {
     pub id: u64,
-    /// The immediate data that came with a message.
+    /// The immediate data of a message.
     pub immediate: Option<u32>,
 }
 
@@ -331,14 +331,14 @@ impl ActiveQueuePair {
 
 /// As verbs has it.
 fn work(operation: Operation, datagram: Option<&Datagram>) -> Work<'_> {
-    let there = |RemoteAddress { address, key }| Remote { address, rkey: key };
+    let to_verbs = |RemoteAddress { address, key }| Remote { address, rkey: key };
     match (operation, datagram) {
         (Operation::Nop, _) => Work::Send(None),
         (Operation::Send { immediate }, Some(datagram)) => Work::SendTo(datagram, immediate),
         (Operation::Send { immediate }, None) => Work::Send(immediate),
-        (Operation::Write { remote, immediate }, _) => Work::Write(there(remote), immediate),
-        (Operation::Read { remote }, _) => Work::Read(there(remote)),
-        (Operation::FetchAdd { remote, add }, _) => Work::FetchAdd(there(remote), add),
+        (Operation::Write { remote, immediate }, _) => Work::Write(to_verbs(remote), immediate),
+        (Operation::Read { remote }, _) => Work::Read(to_verbs(remote)),
+        (Operation::FetchAdd { remote, add }, _) => Work::FetchAdd(to_verbs(remote), add),
         (
             Operation::CompareSwap {
                 remote,
@@ -347,7 +347,7 @@ fn work(operation: Operation, datagram: Option<&Datagram>) -> Work<'_> {
             },
             _,
         ) => Work::CompareSwap {
-            remote: there(remote),
+            remote: to_verbs(remote),
             compare,
             swap,
         },

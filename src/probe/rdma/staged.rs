@@ -1,5 +1,5 @@
-//! GPU memory to GPU memory without GPUDirect RDMA: copies through pinned memory on both sides, in chunks that overlap. What
-//! GPUDirect saves is the difference.
+//! GPU memory to GPU memory without GPUDirect RDMA: copies through pinned memory on both ends, in overlapping chunks. The difference
+//! to the direct path is the gain of GPUDirect.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -38,7 +38,7 @@ struct Chunk {
 
 impl Chunk {
     /// Chunk `number` of messages of `message` bytes.
-    fn of(number: usize, message: usize) -> Self {
+    fn new(number: usize, message: usize) -> Self {
         let offset = number % chunks(message) * CHUNK;
         Self {
             number,
@@ -57,7 +57,7 @@ fn chunks(message: usize) -> usize {
 }
 
 impl<'e> Stage<'e> {
-    fn of(end: &'e End) -> Result<Self, StepError> {
+    fn new(end: &'e End) -> Result<Self, StepError> {
         let (Some(host), Some((memory, stream))) = (&end.selection.pinned, end.store.device())
         else {
             return Err(StepError::OutOfStep);
@@ -77,15 +77,15 @@ fn expect(connected: &mut ConnectedQueuePair, slot: usize) -> Result<(), StepErr
     connected.receive(slot as u64, slot * CHUNK, CHUNK)
 }
 
-/// Sends so many messages, chunk by chunk: copied to pinned memory, sent from there, and sent on when the other end says that it
-/// has copied what was in the slot. Seconds for one message, a sample for a few of them.
+/// Sends the messages chunk by chunk: each is copied to a slot of pinned memory and sent; the receiver frees the slot. Returns
+/// seconds for one message, a sample for a few of them.
 pub fn send(
     end: &End,
     connected: &mut ConnectedQueuePair,
     flow: Flow,
     control: &mut Control,
 ) -> Result<Vec<f64>, StepError> {
-    let stage = Stage::of(end)?;
+    let stage = Stage::new(end)?;
     let total = chunks(flow.bytes) * flow.count as usize;
     // Empty messages, which free slots.
     for _ in 0..SLOTS.min(total) {
@@ -98,7 +98,7 @@ pub fn send(
     while freed < total || sent < total {
         let mut any = false;
         while begun < total && begun - freed < SLOTS {
-            let chunk = Chunk::of(begun, flow.bytes);
+            let chunk = Chunk::new(begun, flow.bytes);
             let Chunk { offset, bytes, .. } = chunk;
             stage.stream.download(
                 stage.host,
@@ -160,7 +160,7 @@ pub fn receive(
     flow: Flow,
     control: &mut Control,
 ) -> Result<(), StepError> {
-    let stage = Stage::of(end)?;
+    let stage = Stage::new(end)?;
     let total = chunks(flow.bytes) * flow.count as usize;
     let mut copying = VecDeque::new();
     let (mut arrived, mut sent, mut freed) = (0, 0, 0);
@@ -169,7 +169,7 @@ pub fn receive(
         let received = connected.received.poll()?.len();
         for _ in 0..received {
             // They arrive in the order in which they were sent, and take the slots in the order in which these were posted.
-            let chunk = Chunk::of(arrived, flow.bytes);
+            let chunk = Chunk::new(arrived, flow.bytes);
             let Chunk { offset, bytes, .. } = chunk;
             stage.stream.upload(
                 stage.memory,
@@ -214,13 +214,13 @@ mod tests {
         let message = 2 * CHUNK + 8;
         assert_eq!([1, CHUNK, CHUNK + 1, message].map(chunks), [1, 1, 2, 3]);
         let places: Vec<_> = (0..4)
-            .map(|number| Chunk::of(number, message))
+            .map(|number| Chunk::new(number, message))
             .map(|chunk| (chunk.offset, chunk.bytes))
             .collect();
         assert_eq!(
             places,
             [(0, CHUNK), (CHUNK, CHUNK), (2 * CHUNK, 8), (0, CHUNK)]
         );
-        assert_eq!(Chunk::of(SLOTS + 3, message).slot(), 3);
+        assert_eq!(Chunk::new(SLOTS + 3, message).slot(), 3);
     }
 }

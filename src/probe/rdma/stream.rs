@@ -1,4 +1,4 @@
-//! Bandwidth: requests one after the other, many at once, timed while they flow.
+//! Bandwidth: pipelined requests, timed by their completions.
 
 use std::time::Instant;
 
@@ -18,9 +18,8 @@ struct Lane {
     done: u32,
 }
 
-/// Seconds for one request, a sample for every `depth` of each queue pair: from one completion to the one so many later, so that
-/// neither the begin nor the end of the flow is part of it. The first is not counted. With `across` what arrives goes into the
-/// second half of the other end's memory: that end sends from the first.
+/// Returns seconds for one request, a sample for every `depth` requests of each queue pair, without the start and the end of the
+/// flow. With `across` the target is the second half of the remote memory, because the remote end sends from the first.
 pub fn drive(
     end: &End,
     connected: &mut [ConnectedQueuePair],

@@ -1,6 +1,5 @@
-//! A shared file as the meeting point of two processes that know nothing of each other's machine: rank 0 listens on a port
-//! that is free and writes its address and a secret, and rank 1 waits for the file. A file that an earlier run left, or that another
-//! user wrote, is not used.
+//! A rendezvous through a shared file: rank 0 listens on a free port and writes its address and a secret, rank 1 waits for the
+//! file. A file of an earlier run or of another user is not used.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -76,9 +75,9 @@ impl RendezvousFile {
     }
 }
 
-/// Meets the other process by a file. Rank 0 listens at `address` on a port that is free; where that is all addresses, it
-/// writes its machine's name into the file. `job` is what the launcher calls this run on both sides, where it calls it
-/// anything. Without a secret that both were given, rank 0 makes one, and the file is for this user alone.
+/// Connects two processes through a file. Rank 0 listens at `address` on a free port; if that is the unspecified address, the file
+/// has its host name. `job` is the launcher's name of the run, if any. Without a shared secret rank 0 generates one, and only this
+/// user may read the file.
 pub fn connect_by_file<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     path: &Path,
     (rank, job): (u32, Option<&str>),
@@ -185,7 +184,7 @@ fn system(error: impl std::fmt::Display) -> Error {
     }
 }
 
-/// The meeting file. It is removed on drop, if its text is still the same.
+/// The rendezvous file. It is removed on drop, if its text is unchanged.
 struct WrittenFile {
     folder: OwnedFd,
     name: OsString,

@@ -53,7 +53,7 @@ impl FrameWriter {
         }
     }
 
-    /// The next frame; none where the payload is too long.
+    /// The next frame; none if the payload is too long.
     pub fn frame(&mut self, payload: &[u8]) -> Option<Vec<u8>> {
         let length = u32::try_from(payload.len())
             .ok()

@@ -1,6 +1,6 @@
 //! The handshake: both ends prove that they know the secret, without sending it. This module knows no sockets.
 //!
-//! Each message is 40 bytes: `gdr`, a letter that says which it is, the protocol's number (big endian), and 32 bytes.
+//! Each message is 40 bytes: `gdr`, a letter for its kind, the protocol's number (big endian), and 32 bytes.
 //!
 //! | from | letter | its 32 bytes |
 //! |---|---|---|
@@ -10,8 +10,8 @@
 //! | server | `q` | the same over label 2 |
 //!
 //! The label makes one end's proof useless as the other's (reflection), and the nonces make it useless in another connection
-//! (replay). The keys of the frames that follow come from the same function with labels 3 (client to server) and 4. Whatever is wrong
-//! with a client's message, the server answers the eight bytes `gdrn` and its protocol's number, and nothing more.
+//! (replay). The keys of the frames that follow come from the same function with labels 3 (client to server) and 4. To any
+//! invalid message of a client the server answers the eight bytes `gdrn` and its protocol's number, and nothing more.
 
 use std::io;
 
@@ -22,7 +22,7 @@ use super::frames::{FrameReader, FrameWriter, hmac};
 use super::secret::Secret;
 use crate::probe::random::random;
 
-/// The number of the protocol: of the handshake, the frames and what they say. Whatever changes has another number.
+/// Version of the protocol: handshake, frames and messages. Any change needs a new number.
 pub const PROTOCOL: u32 = 2;
 
 /// Bytes of a message of the handshake, and of its head.
@@ -114,7 +114,7 @@ impl Incoming {
         &mut self.bytes[self.filled..]
     }
 
-    /// The body, once it is complete. The first wrong byte of the head is an error at once.
+    /// Returns the body once it is complete. The first wrong byte of the head is an error.
     fn received(&mut self, count: usize) -> Result<Option<[u8; BODY]>, Rejection> {
         self.filled = (self.filled + count).min(MESSAGE);
         let bytes = &self.bytes[..self.filled];
@@ -185,7 +185,7 @@ impl Keys {
     }
 }
 
-/// The server's side. The client proves first, so that a client without the secret gets no proof.
+/// The server's handshake. The client proves first, so that a client without the secret gets no proof.
 pub struct ServerHandshake {
     keys: Keys,
     incoming: Incoming,
@@ -219,7 +219,7 @@ impl ServerHandshake {
         &self.incoming.bytes[..self.incoming.filled]
     }
 
-    /// Handles so many bytes, which were read to [`room`](Self::room).
+    /// Handles `count` bytes that were read into [`room`](Self::room).
     pub fn received(&mut self, count: usize) -> Next {
         let body = match self.incoming.received(count) {
             Ok(None) => return Next::Wait,
@@ -271,7 +271,7 @@ impl ClientHandshake {
         &self.incoming.bytes[..self.incoming.filled]
     }
 
-    /// Handles so many bytes, which were read to [`room`](Self::room).
+    /// Handles `count` bytes that were read into [`room`](Self::room).
     pub fn received(&mut self, count: usize) -> Next {
         let body = match self.incoming.received(count) {
             Ok(None) => return Next::Wait,

@@ -22,7 +22,7 @@ use super::wire::protocol_of;
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How long a client may take to prove the secret.
 pub const PROOF_TIMEOUT: Duration = Duration::from_secs(2);
-/// Clients that may be proving the secret at once. Another one takes the place of one of them.
+/// Most clients in the handshake. A further one evicts one of them.
 const MAX_PENDING: usize = 16;
 /// Time between two reports of rejected clients.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
@@ -86,7 +86,7 @@ impl Listener {
         })
     }
 
-    /// Where it listens, with the port that it got.
+    /// The listening address, with the assigned port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -1,5 +1,4 @@
-//! Connects the two processes of a launcher: at the port of their job with a shared secret, or through a file that has
-//! one.
+//! Connects the two processes of a launcher: at the port of their job with a shared secret, or through a file.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -16,9 +15,8 @@ use super::listen::listen;
 use super::place::Place;
 use super::secret::Secret;
 
-/// Meets the other process of a launcher. Process 0 listens at `address`, which the other machine must reach: on the port
-/// of the job where the launcher says where process 0 is and both were given a secret; else on one that is free, which the
-/// file tells, this one or the one that goes by the job's name.
+/// Connects to the other process of a launcher. Process 0 listens at `address`, which the other machine must reach: on the port
+/// of the job if the launcher names its host and both have a secret, else on a free port that the file names.
 pub fn meet<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     place: &Place,
     file: Option<&Path>,

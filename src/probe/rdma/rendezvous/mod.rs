@@ -1,10 +1,9 @@
 //! How two gdr processes, usually on two machines, find each other and talk: control messages over TCP, and nothing else.
 //!
-//! One listens ([`Listener`]), the other connects ([`connect()`]), and both prove that they know one [`Secret`] before anything else
-//! is said; under a launcher a [`Place`] says which is which, and where they share no secret they [`meet()`] by a file that has
-//! one. Then both have a [`Link`]. Whatever ends one
-//! side (a failure, Ctrl-C, a crash, a machine that is gone) ends the other within five seconds, with the reason.
-//! Nothing here waits without a deadline, and nothing knows what the messages say.
+//! One listens ([`Listener`]), the other connects ([`connect()`]), and both prove that they know one [`Secret`] first. Under a
+//! launcher a [`Place`] gives the roles, and without a shared secret they [`meet()`] through a file that has one. Then both have a
+//! [`Link`]. The end of one process (a failure, Ctrl-C, a crash, a dead machine) ends the other within five seconds, with the
+//! reason. No wait is without a deadline. This module does not interpret the messages.
 
 mod conditions;
 mod connect;

@@ -104,8 +104,8 @@ const MPI: [(Launcher, &str, Option<&str>, Option<&str>); 4] = [
     (Launcher::Pmix, "PMIX_RANK", None, Some("PMIX_NAMESPACE")),
 ];
 
-/// The place of this process; none where no launcher started it. In a Slurm job the variables of mpirun win over those of the srun that
-/// it may start its own helpers by; where both say the same, Slurm does, which says where rank 0 is.
+/// The place of this process; none without a launcher. In a Slurm job the variables of mpirun win, because mpirun may start its
+/// helpers with srun. If both agree, Slurm's are used, which name the host of rank 0.
 pub fn from_environment(variables: Variables<'_>) -> Result<Option<Place>, Error> {
     let slurm = from_slurm(variables);
     for (launcher, rank, size, job) in MPI {

@@ -67,11 +67,7 @@ fn no_secret_requires_loopback() {
     }
     let listener = Listener::bind((Ipv4Addr::LOCALHOST, 0).into(), &none).expect("a port");
     let address = listener.address();
-    let there = std::thread::spawn(move || {
-        listener
-            .accept::<TestMessage>(&conditions(GENEROUS), &mut |_| {})
-            .expect("a peer")
-    });
+    let thread = std::thread::spawn(move || accept(listener));
     // A client with a secret is rejected.
     assert!(matches!(
         join(address, &conditions(GENEROUS)),
@@ -85,7 +81,7 @@ fn no_secret_requires_loopback() {
         &mut |_| {},
     )
     .expect("a link");
-    drop((link, there.join().expect("a thread")));
+    drop((link, thread.join().expect("a thread")));
 }
 
 #[test]
@@ -120,12 +116,10 @@ fn reports_port_in_use() {
 fn retries_until_server_listens() {
     let (reserved, address) = listener();
     drop(reserved);
-    let there = std::thread::spawn(move || {
+    let thread = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(700));
         let listener = Listener::bind(address, &secret()).expect("the port");
-        listener
-            .accept::<TestMessage>(&conditions(GENEROUS), &mut |_| {})
-            .expect("a peer")
+        accept(listener)
     });
     let mut notes = Vec::new();
     let link: Text = connect(
@@ -141,7 +135,7 @@ fn retries_until_server_listens() {
         notes.len() == 1 && notes[0].contains("refused"),
         "{notes:?}"
     );
-    drop((link, there.join().expect("a thread")));
+    drop((link, thread.join().expect("a thread")));
 }
 
 #[test]
@@ -158,14 +152,10 @@ fn ipv6_with_and_without_brackets() {
         ),
     ] {
         let port = listener.address().port();
-        let there = std::thread::spawn(move || {
-            listener
-                .accept::<TestMessage>(&conditions(GENEROUS), &mut |_| {})
-                .expect("a peer")
-        });
+        let thread = std::thread::spawn(move || accept(listener));
         let link: Text =
             connect(host, port, &secret(), &conditions(GENEROUS), &mut |_| {}).expect("a link");
-        drop((link, there.join().expect("a thread")));
+        drop((link, thread.join().expect("a thread")));
     }
 }
 

@@ -23,9 +23,9 @@ fn messages_keep_their_order() {
             })
         );
     }
-    let there = std::thread::spawn(move || (b.exchange(&word("to a\n"), soon()), b));
+    let thread = std::thread::spawn(move || (b.exchange(&word("to a\n"), soon()), b));
     assert_eq!(a.exchange(&word("to b"), soon()), Ok(word("to a\n")));
-    let (received, b) = there.join().expect("a thread");
+    let (received, b) = thread.join().expect("a thread");
     assert_eq!(received, Ok(word("to b")));
     assert_eq!(b.bye(), Ok(()));
     assert_eq!(a.failure(), None);
@@ -54,9 +54,9 @@ fn receives_messages_sent_before_bye() {
 fn simultaneous_bye() {
     for _ in 0..20 {
         let (a, b) = pair();
-        let there = std::thread::spawn(move || b.bye());
+        let thread = std::thread::spawn(move || b.bye());
         assert_eq!(a.bye(), Ok(()));
-        assert_eq!(there.join().expect("a thread"), Ok(()));
+        assert_eq!(thread.join().expect("a thread"), Ok(()));
     }
 }
 
@@ -114,7 +114,7 @@ fn interrupt_ends_both_peers() {
     for receiving in [true, false] {
         let (asked, flag) = interruptible(GENEROUS);
         let (a, b) = pair_with(&asked, &conditions(GENEROUS));
-        let there = std::thread::spawn(move || {
+        let thread = std::thread::spawn(move || {
             let error = failure(&b);
             (error, b)
         });
@@ -125,7 +125,7 @@ fn interrupt_ends_both_peers() {
         };
         assert_eq!(error, Error::Interrupted);
         // The peer is notified while this link still exists.
-        let (received, b) = there.join().expect("a thread");
+        let (received, b) = thread.join().expect("a thread");
         assert!(
             matches!(&received, Error::PeerFailed { why, .. } if why.contains("interrupted (Ctrl-C")),
             "{received}"
@@ -151,10 +151,10 @@ fn dropped_link_sends_reason_at_once() {
         let (asked, flag) = interruptible(GENEROUS);
         let (a, b) = pair_with(&asked, &conditions(GENEROUS));
         flag.store(true, Ordering::Relaxed);
-        let there = std::thread::spawn(move || b.receive(soon()));
+        let thread = std::thread::spawn(move || b.receive(soon()));
         assert_eq!(a.receive(soon()), Err(Error::Interrupted));
         drop(a);
-        let received = there
+        let received = thread
             .join()
             .expect("a thread")
             .expect_err("an end")
@@ -166,7 +166,7 @@ fn dropped_link_sends_reason_at_once() {
 #[test]
 fn busy_peer_stays_connected() {
     let (a, b) = pair();
-    let there = std::thread::spawn(move || {
+    let thread = std::thread::spawn(move || {
         // Longer than the timeout of a silent peer.
         std::thread::sleep(Duration::from_millis(6500));
         b.exchange(&word("measured"), soon())
@@ -174,7 +174,7 @@ fn busy_peer_stays_connected() {
     assert_eq!(a.receive(soon()), Ok(word("measured")));
     assert_eq!(a.failure(), None);
     a.send(&word("so did I")).expect("sent");
-    assert_eq!(there.join().expect("a thread"), Ok(word("so did I")));
+    assert_eq!(thread.join().expect("a thread"), Ok(word("so did I")));
 }
 
 #[test]

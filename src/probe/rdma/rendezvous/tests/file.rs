@@ -61,7 +61,7 @@ fn connects_in_any_order() {
 fn file_is_private_and_removed_without_client() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("meet");
-    let (error, said) = std::thread::scope(|scope| {
+    let (error, (mode, text)) = std::thread::scope(|scope| {
         let first = scope.spawn(|| {
             meet(&path, 0, Some("job"), Duration::from_secs(1))
                 .0
@@ -72,17 +72,17 @@ fn file_is_private_and_removed_without_client() {
             std::thread::sleep(Duration::from_millis(5));
         }
         let mode = fs::metadata(&path).expect("the file").permissions().mode();
-        let said = (mode & 0o777, fs::read_to_string(&path).expect("text"));
-        (first.join().expect("a thread"), said)
+        let content = (mode & 0o777, fs::read_to_string(&path).expect("text"));
+        (first.join().expect("a thread"), content)
     });
-    assert_eq!(said.0, 0o600);
-    let meeting = RendezvousFile::parse(&said.1).expect("a meeting");
+    assert_eq!(mode, 0o600);
+    let meeting = RendezvousFile::parse(&text).expect("a meeting");
     assert_eq!(
         (meeting.host.as_str(), meeting.job.as_deref()),
         ("127.0.0.1", Some("job"))
     );
     assert!(meeting.secret.is_some_and(|secret| !secret.is_none()));
-    assert_eq!(said.1.split(' ').nth(2).map(str::len), Some(64));
+    assert_eq!(text.split(' ').nth(2).map(str::len), Some(64));
     assert!(
         error
             .to_string()
@@ -266,12 +266,12 @@ fn launched_processes_connect_by_port_or_file() {
         place(0, Some("localhost")).rendezvous_file(),
         Path::new("gdr-rendezvous-slurm-7.0")
     );
-    let many = Place {
+    let four = Place {
         size: Some(4),
         ..place(0, None)
     };
     assert_eq!(
-        meet_place(&many, None, None).err(),
+        meet_place(&four, None, None).err(),
         Some(Error::Size { size: 4 })
     );
 }

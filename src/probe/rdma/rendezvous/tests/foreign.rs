@@ -17,20 +17,20 @@ type Waiting = std::thread::JoinHandle<(Result<Text, Error>, Vec<String>)>;
 
 fn waiting(within: Duration) -> (SocketAddr, Waiting) {
     let (ours, address) = listener();
-    let there = std::thread::spawn(move || {
+    let thread = std::thread::spawn(move || {
         let mut notes = Vec::new();
         let link = ours.accept::<TestMessage>(&conditions(within), &mut |note| notes.push(note));
         (link, notes)
     });
-    (address, there)
+    (address, thread)
 }
 
 /// Asserts that the true peer is accepted soon. Returns the listener's notes.
-fn accepts_peer(address: SocketAddr, there: Waiting) -> Vec<String> {
+fn accepts_peer(address: SocketAddr, thread: Waiting) -> Vec<String> {
     let begun = Instant::now();
     let link = join(address, &conditions(GENEROUS)).expect("a link");
     assert!(begun.elapsed() < SERVED, "{:?}", begun.elapsed());
-    let (other, notes) = there.join().expect("a thread");
+    let (other, notes) = thread.join().expect("a thread");
     let other = other.expect("the true peer");
     link.send(&word("hello")).expect("sent");
     assert_eq!(other.receive(soon()), Ok(word("hello")));
@@ -47,7 +47,7 @@ fn answer(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
 
 #[test]
 fn rejects_foreign_clients() {
-    let (address, there) = waiting(GENEROUS);
+    let (address, thread) = waiting(GENEROUS);
     let protocol = *b"gdrc\0\0\0\x63";
     let clients: [(&[u8], &str); 8] = [
         (
@@ -79,7 +79,7 @@ fn rejects_foreign_clients() {
     for (bytes, _) in clients {
         assert_eq!(answer(address, bytes), NO, "{bytes:?}");
     }
-    let notes = accepts_peer(address, there);
+    let notes = accepts_peer(address, thread);
     // The first is reported at once, the others later and together.
     assert_eq!(notes.len(), 1, "{notes:#?}");
     assert!(
@@ -88,9 +88,9 @@ fn rejects_foreign_clients() {
     );
     assert!(notes[0].ends_with(clients[0].1), "{notes:?}");
     for (bytes, expected) in clients {
-        let (address, there) = waiting(Duration::from_millis(300));
+        let (address, thread) = waiting(Duration::from_millis(300));
         assert_eq!(answer(address, bytes), NO);
-        let (error, notes) = there.join().expect("a thread");
+        let (error, notes) = thread.join().expect("a thread");
         let error = error.err().expect("no link").to_string();
         for text in [&error, &notes[0]] {
             assert!(text.contains(expected), "{text}");
@@ -105,11 +105,11 @@ fn rejects_foreign_clients() {
 
 #[test]
 fn reports_client_that_disconnects() {
-    let (address, there) = waiting(Duration::from_secs(1));
+    let (address, thread) = waiting(Duration::from_secs(1));
     let stream = TcpStream::connect(address).expect("a connection");
     stream.shutdown(Shutdown::Write).expect("half closed");
     assert_eq!(rest(&stream), NO);
-    let error = there
+    let error = thread
         .join()
         .expect("a thread")
         .0
@@ -125,7 +125,7 @@ fn reports_client_that_disconnects() {
 
 #[test]
 fn rejects_wrong_secret() {
-    let (address, there) = waiting(GENEROUS);
+    let (address, thread) = waiting(GENEROUS);
     let other = Secret::parse(&"08".repeat(32)).expect("a secret");
     for wrong in [&other, &Secret::none()] {
         let error = connect::<TestMessage>(
@@ -139,14 +139,14 @@ fn rejects_wrong_secret() {
         assert_eq!(error, Error::Rejected { peer: address });
         assert!(error.to_string().contains("the secrets differ"), "{error}");
     }
-    let notes = accepts_peer(address, there);
+    let notes = accepts_peer(address, thread);
     assert!(notes[0].ends_with("its secret differs"), "{notes:?}");
 }
 
 #[test]
 fn silent_clients_do_not_block() {
     for begins in [&b""[..], b"gdrc\0\0\0\x02", b"g"] {
-        let (address, there) = waiting(GENEROUS);
+        let (address, thread) = waiting(GENEROUS);
         let silent: Vec<TcpStream> = (0..150)
             .map(|_| {
                 let mut stream = TcpStream::connect(address).expect("a connection");
@@ -154,14 +154,14 @@ fn silent_clients_do_not_block() {
                 stream
             })
             .collect();
-        accepts_peer(address, there);
+        accepts_peer(address, thread);
         drop(silent);
     }
 }
 
 #[test]
 fn rejects_silent_client_after_timeout() {
-    let (address, there) = waiting(GENEROUS);
+    let (address, thread) = waiting(GENEROUS);
     let begun = Instant::now();
     assert_eq!(answer(address, b"gdr"), NO);
     let waited = begun.elapsed();
@@ -180,7 +180,7 @@ fn rejects_silent_client_after_timeout() {
     }
     assert_eq!(rest(&stream), NO);
     assert!(begun.elapsed() < SERVED * 3, "{:?}", begun.elapsed());
-    accepts_peer(address, there);
+    accepts_peer(address, thread);
 }
 
 /// An action of a client without the secret.
@@ -212,7 +212,7 @@ proptest! {
     /// Random clients receive a rejection or nothing, maybe after a nonce, and the true peer is accepted.
     #[test]
     fn accepts_peer_among_random_clients(clients in prop::collection::vec(acts(), 0..25)) {
-        let (address, there) = waiting(GENEROUS);
+        let (address, thread) = waiting(GENEROUS);
         let streams: Vec<TcpStream> = clients.iter().map(|acts| {
             let mut stream = TcpStream::connect(address).expect("a connection");
             for act in acts {
@@ -230,7 +230,7 @@ proptest! {
             }
             stream
         }).collect();
-        accepts_peer(address, there);
+        accepts_peer(address, thread);
         for stream in &streams {
             stream.set_read_timeout(Some(GENEROUS)).expect("a timeout");
             let received = rest(stream);

@@ -16,43 +16,34 @@ fn client() -> (ClientHandshake, [u8; MESSAGE]) {
     ClientHandshake::new(&secret()).expect("random bytes")
 }
 
-/// Feeds bytes to an end until it answers. Returns the answer and the number of consumed bytes.
-fn give(room: &mut dyn FnMut(&[u8]) -> (usize, Next), mut bytes: &[u8]) -> (Next, usize) {
-    let whole = bytes.len();
+/// Feeds bytes to a server until it answers.
+fn to_server(server: &mut ServerHandshake, mut bytes: &[u8]) -> Next {
     while !bytes.is_empty() {
-        let (taken, next) = room(bytes);
-        bytes = &bytes[taken..];
-        if !matches!(next, Next::Wait) {
-            return (next, whole - bytes.len());
+        let room = server.room();
+        let (read, rest) = bytes.split_at(room.len().min(bytes.len()));
+        room[..read.len()].copy_from_slice(read);
+        bytes = rest;
+        match server.received(read.len()) {
+            Next::Wait => {}
+            next => return next,
         }
     }
-    (Next::Wait, whole)
+    Next::Wait
 }
 
-fn to_server(server: &mut ServerHandshake, bytes: &[u8]) -> Next {
-    give(
-        &mut |bytes| {
-            let room = server.room();
-            let taken = room.len().min(bytes.len());
-            room[..taken].copy_from_slice(&bytes[..taken]);
-            (taken, server.received(taken))
-        },
-        bytes,
-    )
-    .0
-}
-
-fn to_client(client: &mut ClientHandshake, bytes: &[u8]) -> Next {
-    give(
-        &mut |bytes| {
-            let room = client.room();
-            let taken = room.len().min(bytes.len());
-            room[..taken].copy_from_slice(&bytes[..taken]);
-            (taken, client.received(taken))
-        },
-        bytes,
-    )
-    .0
+/// Feeds bytes to a client until it answers.
+fn to_client(client: &mut ClientHandshake, mut bytes: &[u8]) -> Next {
+    while !bytes.is_empty() {
+        let room = client.room();
+        let (read, rest) = bytes.split_at(room.len().min(bytes.len()));
+        room[..read.len()].copy_from_slice(read);
+        bytes = rest;
+        match client.received(read.len()) {
+            Next::Wait => {}
+            next => return next,
+        }
+    }
+    Next::Wait
 }
 
 fn sent(next: Next) -> [u8; MESSAGE] {
@@ -92,7 +83,7 @@ fn proved() -> (Session, Session, [[u8; MESSAGE]; 4]) {
 
 #[test]
 fn accepts_shared_secret() {
-    let (mut server, mut client, said) = proved();
+    let (mut server, mut client, messages) = proved();
     client
         .reader
         .feed(&server.writer.frame(b"one").expect("a frame"));
@@ -102,9 +93,9 @@ fn accepts_shared_secret() {
         .feed(&client.writer.frame(b"two").expect("a frame"));
     assert_eq!(server.reader.take(), Ok(Some(b"two".to_vec())));
     // The messages do not contain the secret.
-    let said: Vec<u8> = said.concat();
+    let messages: Vec<u8> = messages.concat();
     assert!(
-        !said
+        !messages
             .windows(8)
             .any(|some| [[7; 8], *b"07070707"].iter().any(|known| some == known))
     );

@@ -68,6 +68,12 @@ fn listener() -> (Listener, SocketAddr) {
     (listener, address)
 }
 
+fn accept(listener: Listener) -> Text {
+    listener
+        .accept(&conditions(GENEROUS), &mut |_| {})
+        .expect("a peer")
+}
+
 fn join(address: SocketAddr, conditions: &Conditions<'static>) -> Result<Text, Error> {
     connect(
         &address.ip().to_string(),
@@ -169,11 +175,7 @@ impl RawPeer {
 fn raw_peer() -> (Text, RawPeer) {
     let (listener, address) = listener();
     std::thread::scope(|scope| {
-        let accepted = scope.spawn(|| {
-            listener
-                .accept(&conditions(GENEROUS), &mut |_| {})
-                .expect("a peer")
-        });
+        let accepted = scope.spawn(|| accept(listener));
         let peer = RawPeer::prove(address);
         (accepted.join().expect("a thread"), peer)
     })

@@ -61,9 +61,7 @@ fn with_other_process() -> (Text, OtherProcess) {
         .spawn()
         .expect("a child");
     let other = OtherProcess(child);
-    let link = listener
-        .accept(&conditions(GENEROUS), &mut |_| {})
-        .expect("a peer");
+    let link = accept(listener);
     assert_eq!(link.receive(soon()), Ok(word("here")));
     (link, other)
 }

@@ -113,26 +113,26 @@ fn connect_error(path: &Path, rank: u32) -> String {
 fn meeting(folder: &Path, mode: u32) -> (PathBuf, std::thread::JoinHandle<bool>) {
     let (ours, address) = listener();
     let text = format!("127.0.0.1 {} {} -\n", address.port(), "07".repeat(32));
-    let there = std::thread::spawn(move || {
+    let thread = std::thread::spawn(move || {
         ours.accept::<TestMessage>(&conditions(Duration::from_secs(1)), &mut |_| {})
             .is_ok()
     });
-    (written(folder, "meet", &text, mode), there)
+    (written(folder, "meet", &text, mode), thread)
 }
 
 #[test]
 fn rank_1_rejects_shared_file() {
     let folder = tempfile::tempdir().expect("a folder");
     for mode in [0o640, 0o604, 0o622, 0o666] {
-        let (path, there) = meeting(folder.path(), mode);
+        let (path, thread) = meeting(folder.path(), mode);
         let error = connect_error(&path, 1);
         assert!(
             error.contains(&format!("its mode is {mode:04o}")),
             "{error}"
         );
-        assert!(!there.join().expect("a thread"), "no client");
+        assert!(!thread.join().expect("a thread"), "no client");
     }
-    let (path, there) = meeting(folder.path(), 0o600);
+    let (path, thread) = meeting(folder.path(), 0o600);
     let link = folder.path().join("link");
     symlink(&path, &link).expect("a link");
     assert!(
@@ -140,9 +140,9 @@ fn rank_1_rejects_shared_file() {
         "{}",
         connect_error(&link, 1)
     );
-    assert!(!there.join().expect("a thread"), "no client");
+    assert!(!thread.join().expect("a thread"), "no client");
     // The same file is accepted with the right mode.
-    let (path, there) = meeting(folder.path(), 0o600);
+    let (path, thread) = meeting(folder.path(), 0o600);
     let link = connect_by_file::<TestMessage>(
         &path,
         (1, None),
@@ -151,7 +151,7 @@ fn rank_1_rejects_shared_file() {
         &conditions(GENEROUS),
         &mut |_| {},
     );
-    assert!(link.is_ok() && there.join().expect("a thread"));
+    assert!(link.is_ok() && thread.join().expect("a thread"));
 }
 
 #[test]
@@ -160,14 +160,14 @@ fn rank_1_rejects_file_of_another_user() {
     // As in /tmp.
     let folder = tempfile::tempdir().expect("a folder");
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o1777)).expect("a mode");
-    let (path, there) = meeting(folder.path(), 0o600);
+    let (path, thread) = meeting(folder.path(), 0o600);
     chown(&path, Some(NOBODY), None).expect("chown");
     let error = connect_error(&path, 1);
     assert!(
         error.contains("its owner is uid 65534, and this process has uid 0"),
         "{error}"
     );
-    assert!(!there.join().expect("a thread"), "no client");
+    assert!(!thread.join().expect("a thread"), "no client");
     // The advice for users of a launcher.
     assert!(
         error.contains("export GDR_PROBE_SECRET=$(openssl rand -hex 32)"),
