@@ -34,11 +34,11 @@ fn a_device_that_does_not_exist() {
     let dir = Machine::load("hgx-acs-redirect").laid_out();
     refuses(
         &run(dir.path(), &["topo", "--path", "GPU0", "0000:ff:00.0"]),
-        &["no device '0000:ff:00.0'", "GPU0 GPU1"],
+        &["unknown device '0000:ff:00.0'", "GPU0 GPU1"],
     );
     refuses(
         &run(dir.path(), &["topo", "--path", "GPU0", "NIC99"]),
-        &["no device 'NIC99'"],
+        &["unknown device 'NIC99'"],
     );
     refuses(
         &run(dir.path(), &["topo", "--path", "GPU0", "gpu0"]),

@@ -75,8 +75,7 @@ pub(super) fn read(content: &mut Lookahead<'_>) -> Result<SupportReport, ImportE
     }
     match recording.is_empty() {
         true => Err(ImportError::Malformed(
-            "it is a tar archive, and not one of sosreport or supportconfig: it has neither the files nor the output \
-             of lspci that gdr reads"
+            "the tar archive is not from sosreport or supportconfig: it has neither files of /sys nor output of lspci"
                 .to_owned(),
         )),
         false => Ok(recording.finish()),

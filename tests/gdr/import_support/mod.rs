@@ -91,7 +91,7 @@ fn a_bug_report_has_devices_and_files() {
         };
         assert_eq!(of("gpu.min-driver"), ["pass"], "{outcomes:?}");
         assert!(
-            run.stderr.contains("as another program printed it"),
+            run.stderr.contains("from a dump of another program"),
             "{}",
             run.stderr
         );
@@ -170,7 +170,8 @@ fn archives_have_devices_and_files() {
             "{host}"
         );
         assert!(
-            run.stderr.contains("node17, as another program printed it"),
+            run.stderr
+                .contains("node17, from a dump of another program"),
             "{}",
             run.stderr
         );
