@@ -426,17 +426,17 @@ fn wrong_messages() -> Vec<(&'static str, Vec<u8>, &'static str)> {
         (
             "an answer to nothing",
             one(head(16, 2, &[])),
-            "queue pair 0x77, number 2: an answer to nothing that was asked",
+            "queue pair 0x77, number 2: answer without a matching request",
         ),
         (
             "an answer of another",
             one(head(16, 1, &[(7, 0x78)])),
-            "queue pair 0x78, number 1: an answer by somebody who was not asked",
+            "queue pair 0x78, number 1: answer from an unexpected queue pair",
         ),
         (
             "more than was asked for",
             one(head(16, 1, &[(63, 1)])),
-            "an answer that brings more than was asked for",
+            "answer longer than requested",
         ),
         (
             "a request twice",

@@ -265,7 +265,7 @@ impl Head {
         match pairs.position(|(again, found)| again != found) {
             None => Ok(Self { message, length }),
             Some(at) => {
-                let what = "a message of this kind has no use for it, and it is not zero";
+                let what = "the field is reserved in this message and not zero";
                 Err(wrong(head, at, what))
             }
         }

@@ -188,14 +188,14 @@ impl Way {
                 return match state.asked.get(&(to.qpn, sequence)) {
                     // It is ended from this side, and what comes still is dropped.
                     None if state.ended.is_some() => Ok(()),
-                    None => Err("an answer to nothing that was asked"),
+                    None => Err("answer without a matching request"),
                     Some(asked) if asked.of != from.qpn => {
-                        Err("an answer by somebody who was not asked")
+                        Err("answer from an unexpected queue pair")
                     }
                     Some(asked)
                         if matches!(answer, Answer::Done(_)) && head.length > asked.most =>
                     {
-                        Err("an answer that brings more than was asked for")
+                        Err("answer longer than requested")
                     }
                     Some(_) => Ok(()),
                 };
