@@ -258,16 +258,20 @@ fn the_secret_is_no_argument_and_the_child_that_touches_the_card_has_none() {
     // The variable counts where no file is named.
     let leads = Side::start(&stuck(), &by_variable, &[&LONG[..], &[address]].concat());
     let until = Instant::now() + Duration::from_secs(60);
-    while (listens.inner().is_none() || leads.inner().is_none()) && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(20));
-    }
     for side in [&listens, &leads] {
-        let inner = side
-            .inner()
-            .expect("a child")
-            .as_raw_nonzero()
-            .get()
-            .cast_unsigned();
+        // Until it executes its program, a child has its parent's memory, arguments and environment included.
+        let inner = loop {
+            let child = side
+                .inner()
+                .map(|pid| pid.as_raw_nonzero().get().cast_unsigned());
+            if let Some(child) = child
+                && of_process(child, "cmdline") != of_process(side.id(), "cmdline")
+            {
+                break child;
+            }
+            assert!(Instant::now() < until, "no child");
+            std::thread::sleep(Duration::from_millis(20));
+        };
         for id in [side.id(), inner] {
             assert!(!of_process(id, "cmdline").contains(&secret));
         }
