@@ -27,9 +27,7 @@ pub fn open<T>(
         true => Box::new(io::stdin().lock()),
         false => Box::new(input::open(file)?),
     };
-    let mut packed = Lookahead::new(file.as_mut());
-    let mut content = input::unpacked(&mut packed)?;
-    read(&mut Lookahead::new(content.as_mut()))
+    input::unpacked(file.as_mut(), read)
 }
 
 /// Reads a whole document in steps: a buffer that doubles could be twice as large as its content.

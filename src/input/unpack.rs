@@ -1,6 +1,7 @@
 //! Decompresses a stream: an initramfs, or a file that a user named. Memory is bounded: dictionaries and
 //! windows up to 32 MiB, as `xz -8` and `zstd -19` need.
 
+use std::cell::Cell;
 use std::io::{self, Read};
 
 use miniz_oxide::inflate::stream::{InflateState, inflate};
@@ -83,11 +84,66 @@ impl Compression {
     }
 }
 
-/// The content of a document, decompressed if it is compressed.
-pub fn unpacked<'i, 's>(input: &'i mut Lookahead<'s>) -> io::Result<Box<dyn Read + 'i>> {
-    match Compression::signature(input.peek(6)?)? {
-        Some(Compression::Gzip) => Ok(Box::new(Gzip::new(input, true)?)),
-        compression => compression.unwrap_or(Compression::None).unpack(input),
+/// Passes the content of a file that a user named to `read`, decompressed if it is compressed.
+///
+/// A file of a few bytes can unpack to terabytes of zeros, so reading fails beyond [`MOST_UNPACKED`], except for a
+/// file that is large itself: logs and archives of reports shrink by factors of 5 to 50.
+pub fn unpacked<T, E: From<io::Error>>(
+    file: &mut dyn Read,
+    read: impl FnOnce(&mut Lookahead<'_>) -> Result<T, E>,
+) -> Result<T, E> {
+    let packed = Cell::new(0);
+    let mut file = Counted {
+        file,
+        count: &packed,
+    };
+    let mut input = Lookahead::new(&mut file);
+    let content: Box<dyn Read + '_> = match Compression::signature(input.peek(6)?)? {
+        None => return read(&mut input),
+        Some(Compression::Gzip) => Box::new(Gzip::new(&mut input, true)?),
+        Some(compression) => compression.unpack(&mut input)?,
+    };
+    let mut content = Limited {
+        content,
+        count: 0,
+        packed: &packed,
+    };
+    read(&mut Lookahead::new(&mut content))
+}
+
+const MOST_UNPACKED: u64 = 1 << 30;
+const MOST_RATIO: u64 = 100;
+
+struct Counted<'f> {
+    file: &'f mut dyn Read,
+    count: &'f Cell<u64>,
+}
+
+impl Read for Counted<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read(out)?;
+        self.count.set(self.count.get() + count as u64);
+        Ok(count)
+    }
+}
+
+struct Limited<'f> {
+    content: Box<dyn Read + 'f>,
+    count: u64,
+    packed: &'f Cell<u64>,
+}
+
+impl Read for Limited<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let count = self.content.read(out)?;
+        self.count += count as u64;
+        if self.count > MOST_UNPACKED.max(self.packed.get().saturating_mul(MOST_RATIO)) {
+            return Err(invalid(format!(
+                "the file unpacks to more than {} GiB and to more than {MOST_RATIO} times its size",
+                MOST_UNPACKED >> 30
+            )));
+        }
+        Ok(count)
     }
 }
 

@@ -5,9 +5,11 @@
 
 use std::io::Read;
 
+use ::tar::EntryType;
+
 use super::recording::{MOST_FILE, Recording, is_kept, normal};
 use super::sections::{self, Layout};
-use super::tar::{self, Entry, Kind};
+use super::tar;
 use super::{SupportReport, recording};
 use crate::import::ImportError;
 use crate::input::Lookahead;
@@ -52,20 +54,26 @@ const SECTIONS: [&str; 6] = [
 pub(super) fn read(content: &mut Lookahead<'_>) -> Result<SupportReport, ImportError> {
     let mut recording = Recording::default();
     let mut directories = Vec::new();
-    tar::entries(content, &mut |entry, body| {
-        let Some(path) = inner(&entry.path) else {
+    tar::entries(content, &mut |entry| {
+        let Some(path) = inner(&String::from_utf8_lossy(&entry.path_bytes())) else {
             return Ok(());
         };
-        match &entry.kind {
-            Kind::File => file(&path, entry, body, &mut recording),
-            Kind::Link(target) => recording.link(&path, target),
-            Kind::Directory if is_whole(&path) => {
+        match entry.header().entry_type() {
+            EntryType::Regular | EntryType::Continuous => {
+                file(&path, entry.size(), entry, &mut recording)
+            }
+            EntryType::Symlink => {
+                let target = entry.link_name_bytes().unwrap_or_default();
+                recording.link(&path, &String::from_utf8_lossy(&target))
+            }
+            EntryType::Directory if is_whole(&path) => {
                 recording.directory(&path, Vec::new())?;
                 directories.push(path);
                 Ok(())
             }
-            Kind::Directory => Ok(()),
-            Kind::Other => recording.failed(&path, Failure::NotHeld),
+            EntryType::Directory => Ok(()),
+            // A sparse file's zeros cost no bytes of the archive, and time to read.
+            _ => recording.failed(&path, Failure::NotHeld),
         }
     })?;
     // The names of a directory are known now that all entries were read.
@@ -99,12 +107,12 @@ fn is_whole(path: &str) -> bool {
 
 fn file(
     path: &str,
-    entry: &Entry,
+    size: u64,
     body: &mut dyn Read,
     recording: &mut Recording,
 ) -> Result<(), ImportError> {
     if is_kept(path) {
-        return match entry.size > MOST_FILE as u64 {
+        return match size > MOST_FILE as u64 {
             true => recording.failed(path, Failure::TooLarge),
             false => recording.file(path, read_all(body, MOST_FILE)?),
         };

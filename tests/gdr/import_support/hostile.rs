@@ -64,7 +64,7 @@ fn a_broken_report_is_an_error_in_plain_words() {
     let mut damaged = archive.clone();
     damaged[3] = b'?';
     let text = [SEPARATOR, "Start of NVIDIA bug report log file.\n"].concat();
-    let huge = entry("x/proc/cmdline", b'L', "", &[b'a'; 70_000]);
+    let huge = entry("x/proc/cmdline", b'L', "", &[b'a'; 300_000]);
     let other = files("photos/", &[("holiday.txt", "sun\n")]);
     let mut endless = entry("x/y", b'0', "", b"");
     resize(&mut endless, 0o77777777777);
@@ -79,14 +79,18 @@ fn a_broken_report_is_an_error_in_plain_words() {
             packed[..packed.len() / 2].to_vec(),
             "the file is truncated",
         ),
-        ("damaged", damaged, "the archive is damaged at byte 0"),
+        (
+            "damaged",
+            damaged,
+            "the archive is damaged: archive header checksum mismatch",
+        ),
         (
             "not gzip",
             [&packed[..10], &[0xff; 100]].concat(),
             "invalid gzip data",
         ),
-        ("a long name", huge, "a name of more than 65536 bytes"),
-        ("endless", endless, "more than 4 GiB"),
+        ("a long name", huge, "headers of more than 256 KiB"),
+        ("endless", endless, "the file is truncated"),
         (
             "of something else",
             other,
@@ -143,13 +147,18 @@ fn bombs_stay_within_memory() {
     let directory = scratch();
     let start = "sosreport-x/";
     // A file of several members is made quickly.
-    let mebibytes = |byte: u8| gzip(&[byte].repeat(1 << 20)).repeat(80);
-    let header = |name: &str| {
-        let mut header = entry(&format!("{start}{name}"), b'0', "", b"");
-        resize(&mut header, 80 << 20);
+    let members = |byte: u8, count: usize| gzip(&[byte].repeat(1 << 20)).repeat(count);
+    let mebibytes = |byte: u8| members(byte, 80);
+    let sized = |name: &str, kind: u8, mebibytes: u64| {
+        let mut header = entry(&format!("{start}{name}"), kind, "", b"");
+        resize(&mut header, mebibytes << 20);
         gzip(&header)
     };
+    let header = |name: &str| sized(name, b'0', 80);
     let file = header("proc/driver/nvidia/params");
+    let zeros = [sized("var/log/zeros", b'0', 1_100), members(0, 1_100)].concat();
+    let name = [sized("name", b'L', 80), mebibytes(b'n')].concat();
+    let records = [sized("records", b'x', 80), mebibytes(b' ')].concat();
     let large = [file, mebibytes(b' '), gzip(&sosreport())].concat();
     let lspci = [header("sos_commands/pci/lspci_-nnvv"), mebibytes(b'0')].concat();
     let thousand = |at| files(start, &[(&format!("etc/modprobe.d/{at}.conf"), "")]);
@@ -176,6 +185,17 @@ fn bombs_stay_within_memory() {
             "many lines",
             lines,
             Some("more than 64 MiB of what gdr reads"),
+        ),
+        (
+            "a gibibyte of zeros",
+            zeros,
+            Some("unpacks to more than 1 GiB and to more than 100 times its size"),
+        ),
+        ("a long name", name, Some("headers of more than 256 KiB")),
+        (
+            "long records",
+            records,
+            Some("headers of more than 256 KiB"),
         ),
         ("no report", mebibytes(b'x'), Some("larger than 64 MiB")),
     ] {
