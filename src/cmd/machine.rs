@@ -11,9 +11,9 @@ use super::names::Names;
 use crate::cli::Global;
 use crate::collect::{self, CollectOptions};
 use crate::import::{self, SupportReport};
-use crate::model::{Fact, Facts, PciDevice, Side};
+use crate::model::{Fact, Facts, Side};
 use crate::pci::PciNames;
-use crate::world::{NOT_HELD, World};
+use crate::world::World;
 
 pub enum Machine {
     /// Live, a sysroot, or a snapshot.
@@ -129,17 +129,11 @@ enum Read {
     Report(SupportReport),
 }
 
-/// The facts of a support report: from its files, and the PCI devices from the output of lspci if no file has them.
+/// The facts of a support report.
 fn reported(report: SupportReport, source: &str, names: &PciNames) -> anyhow::Result<Facts> {
-    let SupportReport {
-        files,
-        lspci,
-        complete,
-    } = report;
-    let is_empty = files.is_empty();
-    let world = World::report(files, source.to_owned());
-    let mut facts = collect::facts(
-        &world,
+    let printed = report.printed(names)?;
+    let facts = collect::facts(
+        &World::report(report.files, source.to_owned()),
         CollectOptions {
             nvme: true,
             system: true,
@@ -148,53 +142,10 @@ fn reported(report: SupportReport, source: &str, names: &PciNames) -> anyhow::Re
             ..CollectOptions::default()
         },
     );
-    // A report lacks most files; facts that need them are unknown.
-    facts.notes.retain(|note| !note.message.ends_with(NOT_HELD));
-    let printed = match import::facts(&lspci, names) {
-        Ok(printed) if !printed.devices().is_empty() => printed,
-        _ if is_empty => bail!("the support report has neither files of /sys nor output of lspci"),
-        _ => return Ok(facts),
-    };
-    // A report may name functions and lack their files.
-    if !facts
-        .devices()
-        .iter()
-        .any(|device| device.ids.known().is_some())
-    {
-        facts.pci = printed.pci.map(|devices| {
-            devices
-                .into_iter()
-                .map(|device| located(device, &world))
-                .collect()
-        });
-        facts.partial = !complete;
-        facts.platform.paravirtual_devices = printed.platform.paravirtual_devices;
-        facts.notes.extend(printed.notes);
-    }
-    if facts.nvme.known().is_none() {
-        facts.nvme = printed.nvme;
-    }
-    if facts.rdma.known().is_none() {
-        facts.unnamed_nics = printed.unnamed_nics;
-    }
-    Ok(facts)
-}
-
-/// Adds the files that the report has of a function: nvidia-bug-report.sh copies two for each NVIDIA function.
-fn located(mut device: PciDevice, world: &World) -> PciDevice {
-    let text = |name: &str| {
-        let path = format!("/sys/bus/pci/devices/{}/{name}", device.bdf);
-        world.files.text(Path::new(&path)).ok()
-    };
-    if device.numa_node.known().is_none()
-        && let Some(node) = text("numa_node").and_then(|text| text.parse::<i64>().ok())
-    {
-        device.numa_node = Fact::Known(u32::try_from(node).ok());
-    }
-    if let Some(cpus) = text("local_cpulist").and_then(|text| text.parse().ok()) {
-        device.attributes.get_or_insert_default().local_cpus = Fact::Known(cpus);
-    }
-    device
+    Ok(match printed {
+        Some(printed) => import::add_printed(facts, printed),
+        None => facts,
+    })
 }
 
 /// The source of the facts: a recorded machine looks like a live one otherwise.

@@ -347,7 +347,7 @@ fn remote(wanted: &RdmaProbe) -> anyhow::Result<rdma::RemoteEnd> {
     }
 }
 
-/// The secret from the options or the environment, valid or not; none if there is none.
+/// The secret from the options or the environment, valid or not; none without either.
 fn secret(wanted: &RdmaProbe) -> anyhow::Result<Option<Secret>> {
     if wanted.no_secret {
         return Ok(Some(Secret::none()));

@@ -37,9 +37,10 @@ pub fn malformed<T>(
     Fact::Unknown(Why::Broken)
 }
 
-/// The fact for a failed read. Absence adds no note: most machines lack most things.
+/// The fact for a failed read. A missing file adds no note: most machines and reports lack most files.
 pub fn unread<T>(notes: &mut Vec<Note>, error: &FileError) -> Fact<T> {
-    if !error.is_absent() && notes.len() <= MAX_NOTES {
+    let is_missing = error.is_absent() || error.is_not_in_report();
+    if !is_missing && notes.len() <= MAX_NOTES {
         note(notes, error.path().display().to_string(), error.sentence());
     }
     Fact::Unknown(error.why())

@@ -1,9 +1,8 @@
 //! Support reports → files of the machine, and the output of lspci. Pure.
 //!
-//! A report holds copies of files and output of commands. The files that a collector asks for are recorded like
-//! those of a snapshot; commands that print what a file would say are recorded as that file. Whatever else is in
-//! the report is dropped where it is read, so a large report takes little memory. A path that the report does not
-//! hold was not asked for: it is unknown, not absent.
+//! A report contains copies of files and output of commands. The files that collectors read are recorded as in a
+//! snapshot. Output with the content of such a file is recorded as that file. The rest is dropped while the report
+//! is read, so a large report takes little memory. A path that is not in the report is unknown, not absent.
 
 mod archive;
 mod recording;
@@ -20,23 +19,24 @@ use sections::Layout;
 
 use super::ImportError;
 use crate::input::Lookahead;
-use crate::model::Recorded;
+use crate::model::{Fact, Facts, PciDevice, Recorded};
+use crate::pci::PciNames;
 
-/// How far into a file its kind shows. People paste a report below some words of their own.
+/// Bytes at the start of a file that are searched for the kind of report: people paste a log below their own words.
 const LOOK: usize = 64 << 10;
 
-/// What a support report holds of a machine.
+/// The part of a machine that a support report describes.
 #[derive(Debug, Default)]
 pub struct SupportReport {
     /// The files, by path.
     pub files: BTreeMap<String, Recorded>,
-    /// What lspci printed.
+    /// Output of lspci.
     pub lspci: Vec<u8>,
-    /// Whether that is all of lspci's output, for all functions.
+    /// True if lspci listed all functions and its output is whole.
     pub complete: bool,
 }
 
-/// Reads a support report; none if the content is something else, of which nothing is consumed then.
+/// Reads a support report. Returns `None` and consumes nothing if the content is something else.
 pub fn support_report(content: &mut Lookahead<'_>) -> Result<Option<SupportReport>, ImportError> {
     let start = content.peek(LOOK)?;
     if tar::is_format(start) {
@@ -48,6 +48,67 @@ pub fn support_report(content: &mut Lookahead<'_>) -> Result<Option<SupportRepor
         return Ok(Some(recording.finish()));
     }
     Ok(None)
+}
+
+impl SupportReport {
+    /// The facts of lspci's output, with the files that the report has of single functions; none without functions.
+    /// Fails if the report describes no machine.
+    pub fn printed(&self, names: &PciNames) -> Result<Option<Facts>, ImportError> {
+        let printed = super::facts(&self.lspci, names).ok();
+        let Some(mut facts) = printed.filter(|facts| !facts.devices().is_empty()) else {
+            return match self.files.is_empty() {
+                true => Err(ImportError::Malformed(
+                    "the support report has neither files of /sys nor output of lspci".to_owned(),
+                )),
+                false => Ok(None),
+            };
+        };
+        facts.pci = facts.pci.map(|devices| {
+            devices
+                .into_iter()
+                .map(|device| self.located(device))
+                .collect()
+        });
+        facts.partial = !self.complete;
+        Ok(Some(facts))
+    }
+
+    /// Adds the location that the files state: nvidia-bug-report.sh copies two files of each NVIDIA function.
+    fn located(&self, mut device: PciDevice) -> PciDevice {
+        let text = |name: &str| {
+            let path = format!("/sys/bus/pci/devices/{}/{name}", device.bdf);
+            Some(self.files.get(&path)?.text.as_ref()?.trim())
+        };
+        let node = text("numa_node").and_then(|node| node.parse::<i64>().ok());
+        if device.numa_node.known().is_none()
+            && let Some(node) = node
+        {
+            device.numa_node = Fact::Known(u32::try_from(node).ok());
+        }
+        if let Some(cpus) = text("local_cpulist").and_then(|text| text.parse().ok()) {
+            device.attributes.get_or_insert_default().local_cpus = Fact::Known(cpus);
+        }
+        device
+    }
+}
+
+/// Adds facts of lspci's output where the files of the report state none.
+pub fn add_printed(mut facts: Facts, printed: Facts) -> Facts {
+    // The files may name functions without saying what they are.
+    let mut devices = facts.devices().iter();
+    if !devices.any(|device| device.ids.known().is_some()) {
+        facts.pci = printed.pci;
+        facts.partial = printed.partial;
+        facts.platform.paravirtual_devices = printed.platform.paravirtual_devices;
+        facts.notes.extend(printed.notes);
+    }
+    if facts.nvme.known().is_none() {
+        facts.nvme = printed.nvme;
+    }
+    if facts.rdma.known().is_none() {
+        facts.unnamed_nics = printed.unnamed_nics;
+    }
+    facts
 }
 
 impl From<io::Error> for ImportError {

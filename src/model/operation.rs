@@ -49,9 +49,9 @@ pub enum Operation {
     },
     /// grubby replaces a word on the command line of every installed kernel.
     SetKernelParameter {
-        /// The word to remove; absent if there is none.
+        /// The word to remove; absent if the edit only adds.
         old: Option<KernelWord>,
-        /// The word to add; absent if there is none.
+        /// The word to add; absent if the edit only removes.
         new: Option<KernelWord>,
     },
     /// Sets whether the first BAR of an mlx5 NIC is non-prefetchable memory; effective after the next firmware reset.

@@ -20,7 +20,7 @@ pub struct Library {
     /// Name that programs load, as in `libnccl.so.2`.
     pub name: String,
     pub path: String,
-    /// Version at the end of its file name, as in `2.18.3`; none if there is none.
+    /// Version at the end of its file name, as in `2.18.3`; none if the name has no version.
     pub version: Option<String>,
     /// How gdr found it.
     pub found: Found,

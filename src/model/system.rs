@@ -114,7 +114,7 @@ pub struct Kernel {
 pub struct IommuMember {
     /// PCI address, or name of a device that is not a PCI function.
     pub name: String,
-    /// The bound driver; none if there is none.
+    /// The driver; none if the function is not bound.
     pub driver: Fact<Option<String>>,
 }
 

@@ -107,7 +107,7 @@ pub struct Match {
     /// The partner to use; equally near ones are distributed evenly.
     pub pick: Option<usize>,
     /// A nearer NIC that has no active port.
-    pub down: Option<usize>,
+    pub nearer_down: Option<usize>,
     /// Rating of the pair.
     pub verdict: Verdict,
     /// The reason, as a sentence.

@@ -86,7 +86,7 @@ pub struct PairOut {
     /// The partner to use.
     pub partner: Option<String>,
     /// A nearer NIC that has no active port.
-    pub down: Option<String>,
+    pub nearer_down: Option<String>,
     /// All equally near partners; only `partner` if `omitted` lists the matrix.
     pub best: Vec<String>,
     /// Rating: good, likely_good, bad, unknown.
@@ -182,7 +182,7 @@ fn pair(view: &View<'_>, m: &Match) -> PairOut {
     PairOut {
         device: name(m.row),
         partner: m.pick.map(name),
-        down: m.down.map(name),
+        nearer_down: m.nearer_down.map(name),
         best: m.best.iter().map(|at| name(*at)).collect(),
         verdict: m.verdict,
         reason: m.reason.clone(),

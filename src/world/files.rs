@@ -206,6 +206,23 @@ impl FileError {
     pub fn path(&self) -> &Path {
         &self.path
     }
+
+    /// The error of a support report.
+    pub fn in_report(self) -> Self {
+        match self.failure() {
+            Failure::NotHeld => Self {
+                source: io::Error::new(io::ErrorKind::Unsupported, NotInReport),
+                ..self
+            },
+            _ => self,
+        }
+    }
+
+    /// True if a support report lacks the path.
+    pub fn is_not_in_report(&self) -> bool {
+        let source = self.source.get_ref();
+        source.is_some_and(|source| source.is::<NotInReport>())
+    }
 }
 
 fn operation(question: Question) -> &'static str {
@@ -221,8 +238,13 @@ fn operation(question: Question) -> &'static str {
     }
 }
 
-/// What an error says of a path that was not asked for when the machine was recorded.
-pub const NOT_HELD: &str = "not in this snapshot; take it again with this version of gdr";
+/// A support report lacks the path, as it lacks most.
+#[derive(Debug, thiserror::Error)]
+#[error("not in this report")]
+struct NotInReport;
+
+/// No collector asked for the path when the machine was recorded.
+const NOT_HELD: &str = "not in this snapshot; take it again with this version of gdr";
 
 pub fn failure(error: &io::Error) -> Failure {
     match (error.raw_os_error(), error.kind()) {

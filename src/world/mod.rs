@@ -23,7 +23,7 @@ use std::time::Duration;
 pub use executor::{
     CommandLine, Executor, FileImage, Holder, LARGEST, Lock, Locked, PrivateDirectory, Program, Ran,
 };
-pub use files::{FileError, Files, MOST, NOT_HELD, OpenFile, Reduce, as_text};
+pub use files::{FileError, Files, MOST, OpenFile, Reduce, as_text};
 pub use libraries::{Libraries, NvmlQuery, Reading, VerbsQuery, answer_for_parent};
 pub use tools::Tools;
 

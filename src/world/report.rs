@@ -1,7 +1,7 @@
 //! The files of a support report, with links resolved within it.
 //!
-//! A report holds a part of a machine. A path is absent only if the report says so, or if it names all of the
-//! directory and not this path; otherwise it is unknown.
+//! A report describes a part of a machine. A path is absent only if the report says so, or if it lists the whole
+//! directory and the path is not in the list; otherwise the path is unknown.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -19,6 +19,17 @@ pub struct Report(Replay);
 impl Report {
     pub fn new(files: BTreeMap<String, Recorded>) -> Self {
         Self(Replay::new(files))
+    }
+
+    /// Answers a question about a path with what is recorded of the path without links.
+    fn ask<T>(
+        &self,
+        question: Question,
+        path: &Path,
+        answer: impl FnOnce(&Path) -> Result<T, FileError>,
+    ) -> Result<T, FileError> {
+        let answered = self.resolved(question, path).and_then(|path| answer(&path));
+        answered.map_err(FileError::in_report)
     }
 
     /// The path without links; the last component stays a link where the question is about the link.
@@ -67,7 +78,7 @@ impl Report {
     }
 }
 
-/// Whether this is a directory with all its names, and without this one.
+/// True for a directory whose names are all known and do not include this one.
 fn lacks(recorded: &Recorded, name: &str) -> bool {
     let is_whole = recorded
         .state
@@ -76,7 +87,7 @@ fn lacks(recorded: &Recorded, name: &str) -> bool {
     // Sorted where they were recorded.
     names.is_some_and(|names| {
         names
-            .binary_search_by(|held| held.as_str().cmp(name))
+            .binary_search_by(|known| known.as_str().cmp(name))
             .is_err()
     })
 }
@@ -92,31 +103,31 @@ fn names(path: &Path) -> VecDeque<String> {
 
 impl Files for Report {
     fn open(&self, path: &Path) -> Result<Box<dyn OpenFile>, FileError> {
-        self.0.open(&self.resolved(Question::Open, path)?)
+        self.ask(Question::Open, path, |path| self.0.open(path))
     }
 
     fn read_link(&self, path: &Path) -> Result<PathBuf, FileError> {
-        let at = self.resolved(Question::Link, path)?;
-        let is_file = self
-            .0
-            .recorded(&at)
-            .is_some_and(|held| held.link.is_none() && held.state.is_some());
-        match is_file {
-            true => Err(FileError::new(
-                Question::Link,
-                path,
-                io::Error::from_raw_os_error(rustix::io::Errno::INVAL.raw_os_error()),
-            )),
-            false => self.0.read_link(&at),
-        }
+        self.ask(Question::Link, path, |at| {
+            let recorded = self.0.recorded(at);
+            let is_file = recorded
+                .is_some_and(|recorded| recorded.link.is_none() && recorded.state.is_some());
+            match is_file {
+                true => Err(FileError::new(
+                    Question::Link,
+                    path,
+                    io::Error::from_raw_os_error(rustix::io::Errno::INVAL.raw_os_error()),
+                )),
+                false => self.0.read_link(at),
+            }
+        })
     }
 
     fn list(&self, path: &Path) -> Result<Vec<String>, FileError> {
-        self.0.list(&self.resolved(Question::List, path)?)
+        self.ask(Question::List, path, |path| self.0.list(path))
     }
 
     fn state(&self, path: &Path) -> Result<FileState, FileError> {
-        self.0.state(&self.resolved(Question::State, path)?)
+        self.ask(Question::State, path, |path| self.0.state(path))
     }
 
     fn usable(&self, _: &Path) -> Fact<bool> {
@@ -124,7 +135,7 @@ impl Files for Report {
     }
 
     fn read(&self, path: &Path) -> Result<Vec<u8>, FileError> {
-        self.0.read(&self.resolved(Question::Read, path)?)
+        self.ask(Question::Read, path, |path| self.0.read(path))
     }
 }
 
@@ -174,7 +185,11 @@ mod tests {
                 },
             ),
         ];
-        Report::new(files.map(|(path, held)| (path.to_owned(), held)).into())
+        Report::new(
+            files
+                .map(|(path, recorded)| (path.to_owned(), recorded))
+                .into(),
+        )
     }
 
     #[test]
@@ -202,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_report_says_is_absent() {
+    fn a_path_is_absent_only_if_the_report_says_so() {
         let report = report();
         let is_absent = |path: &str| report.state(Path::new(path)).expect_err(path).is_absent();
         assert!(is_absent("/sys/module/gone"));

@@ -39,7 +39,7 @@ pub(crate) enum CallError {
         "this is no request that gds_prepare_send or gds_prepare_wait_cq filled in, or it was changed since"
     )]
     Request,
-    #[error("this {what} is none that is there: it was destroyed, or never made by gds_create_qp")]
+    #[error("this {what} does not exist: it was destroyed, or gds_create_qp did not make it")]
     Gone { what: &'static str },
     #[error("{what} is not of this context")]
     OtherDevice { what: &'static str },

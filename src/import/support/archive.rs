@@ -18,7 +18,8 @@ use crate::model::Failure;
 /// Limit of lspci's output: 5,000 functions with their bytes.
 const MOST_LSPCI: usize = 64 << 20;
 
-/// Directories that are copied whole if at all: what is not in them is absent. Of others the archive has some names.
+/// Directories that these programs copy whole: a file that is not in the copy is absent. Of other directories they
+/// copy some files.
 const WHOLE: [&str; 16] = [
     "/boot/loader/entries",
     "/etc/modprobe.d",
@@ -38,7 +39,7 @@ const WHOLE: [&str; 16] = [
     "/usr/lib/modprobe.d",
 ];
 
-/// Directories of a root. Where the archive has another one at its top, that one is the root.
+/// Directories of a root. Any other directory at the top of the archive is the root itself.
 const TOP: [&str; 7] = ["boot", "etc", "lib", "proc", "run", "sys", "usr"];
 
 /// The files of supportconfig with sections that are read.
@@ -90,7 +91,7 @@ pub(super) fn read(content: &mut Lookahead<'_>) -> Result<SupportReport, ImportE
     }
 }
 
-/// The path on the machine; none of a name that leads out of the archive.
+/// The path on the machine; `None` for a name that leads out of the archive.
 fn inner(path: &str) -> Option<String> {
     let path = normal(path)?;
     let top = path.split('/').nth(1)?;
@@ -144,7 +145,7 @@ fn output(body: &mut dyn Read) -> Result<String, ImportError> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// As much as the limit allows. A claimed size is not believed: memory is taken for what is there.
+/// Reads up to the limit. Memory is taken for the bytes that exist, whatever size the archive claims.
 fn read_all(body: &mut dyn Read, most: usize) -> Result<Vec<u8>, ImportError> {
     let mut bytes = Vec::new();
     body.take(most as u64).read_to_end(&mut bytes)?;

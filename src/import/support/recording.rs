@@ -4,17 +4,17 @@ use super::SupportReport;
 use crate::import::ImportError;
 use crate::model::{Failure, FileKind, FileState, Hex, Question, Recorded};
 
-/// Limit of what is kept of a report.
+/// Limit of the files and output kept of a report.
 const MOST: usize = 64 << 20;
 
-/// What a path takes besides its text.
+/// Memory of a path besides its text.
 const PER_PATH: usize = 512;
 
-/// Limit of a file; a collector reads no longer text.
+/// Limit of a file: collectors read no larger ones.
 pub(super) const MOST_FILE: usize = 1 << 20;
 
-/// Paths that collectors ask for, or that begin like one. Processes are left out: the report's own is none of
-/// those that the checks are about.
+/// The beginnings of paths that collectors read. Processes are left out: the checks are about the user's processes,
+/// and a report describes its own.
 const KEPT: [&str; 36] = [
     "/boot/grub/grub.cfg",
     "/boot/grub2/grub.cfg",
@@ -54,14 +54,14 @@ const KEPT: [&str; 36] = [
     "/usr/lib/os-release",
 ];
 
-/// Modules whose directories are asked for, besides those of the same beginning.
+/// Beginnings of the names of modules whose directories collectors read.
 const MODULES: &str = "/sys/module/";
 const MODULE_NAMES: [&str; 5] = ["nvidia", "nv_peer_mem", "gdrdrv", "mlx5_core", "ib_core"];
 
-/// Modules that are never part of the kernel image: without a line in /proc/modules they are not loaded.
+/// Modules that are never part of the kernel image: if /proc/modules does not list them, they are not loaded.
 const OUT_OF_TREE: [&str; 4] = ["nvidia", "nvidia_peermem", "nv_peer_mem", "gdrdrv"];
 
-/// Whether anything may ask for the path.
+/// True if a collector may read the path.
 pub(super) fn is_kept(path: &str) -> bool {
     let begins = |begins: &[&str], path: &str| begins.iter().any(|begin| path.starts_with(begin));
     match path.strip_prefix(MODULES) {
@@ -70,7 +70,7 @@ pub(super) fn is_kept(path: &str) -> bool {
     }
 }
 
-/// The path without empty and `.` components; none if it has `..`, or is longer or deeper than any of sysfs.
+/// The path without empty and `.` components; `None` if it has `..`, or is longer or deeper than paths of sysfs.
 pub(super) fn normal(path: &str) -> Option<String> {
     const LONGEST: usize = 4096;
     const DEEPEST: usize = 64;
@@ -98,7 +98,7 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    /// A regular file. Paths that nothing asks for are ignored.
+    /// Records a regular file. Paths that no collector reads are ignored.
     pub fn file(&mut self, path: &str, content: Vec<u8>) -> Result<(), ImportError> {
         let Some(path) = normal(path).filter(|path| is_kept(path)) else {
             return Ok(());
@@ -118,7 +118,7 @@ impl Recording {
         Ok(())
     }
 
-    /// A file that could not be had.
+    /// Records that a file was absent or unreadable.
     pub fn failed(&mut self, path: &str, failure: Failure) -> Result<(), ImportError> {
         let Some(path) = normal(path).filter(|path| is_kept(path)) else {
             return Ok(());
@@ -128,7 +128,7 @@ impl Recording {
         let mut recorded = Recorded::default();
         recorded.errors.insert(Question::State, failure);
         if absent && let Some((parent, _)) = path.rsplit_once('/') {
-            // It is listed, as far as this name goes.
+            // The directory can be listed, or the file would not be known to be absent.
             let parent = self.report.files.entry(parent.to_owned()).or_default();
             parent.names.get_or_insert_default();
         }
@@ -136,7 +136,7 @@ impl Recording {
         Ok(())
     }
 
-    /// A symbolic link. `/lib` is one where `/usr` is merged.
+    /// Records a symbolic link. With a merged `/usr`, `/lib` is one.
     pub fn link(&mut self, path: &str, target: &str) -> Result<(), ImportError> {
         const LONGEST: usize = 4096;
         if !(is_kept(path) || path == "/lib") || target.len() > LONGEST {
@@ -155,7 +155,7 @@ impl Recording {
         self.report.files.is_empty() && self.report.lspci.is_empty()
     }
 
-    /// A directory all of whose names are known, sorted.
+    /// Records a directory with all its names, sorted.
     pub fn directory(&mut self, path: &str, names: Vec<String>) -> Result<(), ImportError> {
         let length: usize = names.iter().map(|name| name.len() + 24).sum();
         self.take(PER_PATH + path.len() + length)?;
@@ -179,7 +179,7 @@ impl Recording {
         names
     }
 
-    /// Output of lspci. `complete` says that it is all of it, of all functions.
+    /// Adds output of lspci. `complete` means the whole output, for all functions.
     pub fn lspci(&mut self, output: &[u8], complete: bool) -> Result<(), ImportError> {
         self.take(output.len())?;
         self.report.lspci.extend_from_slice(output);
@@ -187,7 +187,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Output of a command that says what a file would.
+    /// Records the output of a command as the file with the same content.
     pub fn command(&mut self, command: &str, output: &str) -> Result<(), ImportError> {
         let mut words = command.split_ascii_whitespace();
         let program = words.next().unwrap_or_default();
@@ -238,7 +238,7 @@ impl Recording {
         self.directory(NODES, self.names_below(NODES))
     }
 
-    /// The report, with what follows from the files.
+    /// The report, with the paths whose absence follows from other files.
     pub fn finish(mut self) -> SupportReport {
         let files = &mut self.report.files;
         let gone = || {
@@ -263,7 +263,7 @@ impl Recording {
                 }
             }
         }
-        // The driver makes both.
+        // The driver creates both.
         let version = files.get("/proc/driver/nvidia/version");
         let is_absent = |version: &Recorded| version.errors.get(Question::State).is_some();
         if version.is_some_and(is_absent) {
@@ -278,7 +278,7 @@ impl Recording {
         self.used += bytes;
         match self.used > MOST {
             true => Err(ImportError::Malformed(format!(
-                "it holds more than {} MiB of what gdr reads, which no machine has; take a snapshot there with \
+                "the support report has more than {} MiB of the files that gdr reads; take a snapshot on that machine with \
                  'gdr snapshot -o FILE'",
                 MOST >> 20
             ))),
@@ -301,7 +301,7 @@ fn state(kind: FileKind) -> FileState {
     }
 }
 
-/// A line of lsmod, as /proc/modules has it.
+/// A line of lsmod as a line of /proc/modules.
 fn module(line: &str) -> Option<String> {
     let mut words = line.split_ascii_whitespace();
     let (name, size, count) = (words.next()?, words.next()?, words.next()?);
@@ -312,7 +312,7 @@ fn module(line: &str) -> Option<String> {
     Some(format!("{name} {size} {count} {users} Live 0x0\n"))
 }
 
-/// The node and its CPUs as a list, of `node 0 cpus: 0 1 2`.
+/// The node and the list of its CPUs, from `node 0 cpus: 0 1 2`.
 fn cpus(line: &str) -> Option<(&str, String)> {
     let (node, cpus) = line.strip_prefix("node ")?.split_once(" cpus:")?;
     node.parse::<u32>().ok()?;

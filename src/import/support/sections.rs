@@ -1,5 +1,5 @@
-//! Texts with sections, each a file or a command's output: the log of nvidia-bug-report.sh, whose sections are
-//! below a line of underscores, and the files of supportconfig, whose sections begin with `#==[ Command ]===#`.
+//! Texts with sections, each a file or a command's output: the log of nvidia-bug-report.sh, where a line of underscores
+//! begins a section, and the files of supportconfig, where `#==[ Command ]===#` does.
 
 use super::recording::{MOST_FILE, Recording, absent, is_kept};
 use crate::import::ImportError;
@@ -9,7 +9,7 @@ use crate::model::Failure;
 const FIRST: &[u8] = b"Start of NVIDIA bug report log file";
 const SEPARATOR: &[u8] = b"____________________________________________";
 
-/// A longer line is cut. A line of lspci is shorter; `CPU flags` of /proc/cpuinfo are some thousand bytes.
+/// A longer line is cut. Lines of lspci are shorter; the flags in /proc/cpuinfo have some thousand bytes.
 const LONGEST: usize = 64 << 10;
 
 const EACCES: i32 = 13;
@@ -29,20 +29,20 @@ impl Layout {
     }
 }
 
-/// Whether a text is a log of nvidia-bug-report.sh.
+/// True for a log of nvidia-bug-report.sh.
 pub(super) fn is_bug_report(start: &[u8]) -> bool {
     start
         .split(|byte| *byte == b'\n')
         .any(|line| line.starts_with(FIRST))
 }
 
-/// What a section is, and the lines that are kept of it.
+/// A section, and its lines so far if they are kept.
 enum Section {
-    /// A separator was read; the line that says what follows was not.
+    /// After a separator, before the line that names the section.
     Begins,
     File(String, Vec<u8>),
     Command(String, Vec<u8>),
-    /// The flag is whether lspci was asked for all functions.
+    /// The flag is true if lspci lists all functions.
     Lspci(bool),
     Other,
 }
@@ -74,7 +74,7 @@ pub(super) fn read(
                 Section::Other
             }
         };
-        // Every line of a log is one here, so remarks about lspci's output name the line of the log.
+        // Every line of a log counts, so remarks about lspci's output name lines of the log.
         if layout == Layout::BugReport || matches!(section, Section::Lspci(_) | Section::Begins) {
             recording.lspci(b"\n", false)?;
         }
@@ -92,7 +92,7 @@ pub(super) fn read(
     }
 }
 
-/// What the first line of a section says of it.
+/// Begins the section that its first line names.
 fn begin(line: &str, layout: Layout, recording: &mut Recording) -> Result<Section, ImportError> {
     let (named, gone, denied) = match layout {
         Layout::BugReport => ("*** ", " does not exist", " is not readable"),
@@ -117,7 +117,7 @@ fn begin(line: &str, layout: Layout, recording: &mut Recording) -> Result<Sectio
         Some("lspci") => {
             let options = words.filter(|word| word.starts_with('-'));
             let mut options = options.flat_map(|option| option.chars().skip(1));
-            // A tree has no line that is read.
+            // The output of -t is a tree.
             Section::Lspci(!options.any(|option| "dst".contains(option)))
         }
         Some("numactl" | "uname" | "lsmod") => Section::Command(command.to_owned(), Vec::new()),
@@ -128,7 +128,7 @@ fn begin(line: &str, layout: Layout, recording: &mut Recording) -> Result<Sectio
     })
 }
 
-/// A line that says something by itself.
+/// Reads a line that is complete by itself.
 fn single(line: &str, recording: &mut Recording) -> Result<(), ImportError> {
     if let Some(uname) = line.strip_prefix("uname: ") {
         return recording.uname(uname);
@@ -141,13 +141,13 @@ fn single(line: &str, recording: &mut Recording) -> Result<(), ImportError> {
     }
 }
 
-/// Ends a section. `whole` says that another follows.
+/// Ends a section. `whole` means that another one follows.
 fn end(section: Section, whole: bool, recording: &mut Recording) -> Result<(), ImportError> {
     match section {
         Section::File(path, body) if body.len() > MOST_FILE => {
             recording.failed(&path, Failure::TooLarge)
         }
-        // A file at the end of a log that was cut may be cut too.
+        // In a log that was cut, the last file may be cut too.
         Section::File(path, body) if whole => recording.file(&path, without_state(body)),
         Section::Command(command, body) if whole => {
             recording.command(&command, &String::from_utf8_lossy(&body))
@@ -157,7 +157,7 @@ fn end(section: Section, whole: bool, recording: &mut Recording) -> Result<(), I
     }
 }
 
-/// The lines of a file, without what ls said of it and the empty line that the script adds.
+/// The lines of a file, without the line of ls and the empty line that the script adds.
 fn without_state(mut body: Vec<u8>) -> Vec<u8> {
     if body.ends_with(b"\n\n") {
         body.pop();
@@ -170,7 +170,7 @@ fn without_state(mut body: Vec<u8>) -> Vec<u8> {
 }
 
 fn longer(mut body: Vec<u8>, line: &[u8]) -> Vec<u8> {
-    // One byte more than the limit says that it was exceeded.
+    // One byte more than the limit means that it was exceeded.
     if body.len() <= MOST_FILE {
         body.extend_from_slice(line);
         body.push(b'\n');

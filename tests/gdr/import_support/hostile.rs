@@ -174,17 +174,17 @@ fn bombs_stay_within_memory() {
         (
             "many files",
             many,
-            Some("more than 64 MiB of what gdr reads"),
+            Some("more than 64 MiB of the files that gdr reads"),
         ),
         (
             "a large output",
             lspci,
-            Some("more than 64 MiB of what gdr reads"),
+            Some("more than 64 MiB of the files that gdr reads"),
         ),
         (
             "many lines",
             lines,
-            Some("more than 64 MiB of what gdr reads"),
+            Some("more than 64 MiB of the files that gdr reads"),
         ),
         (
             "a gibibyte of zeros",
