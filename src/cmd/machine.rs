@@ -132,7 +132,7 @@ enum Read {
 /// The facts of a support report.
 fn reported(report: SupportReport, source: &str, names: &PciNames) -> anyhow::Result<Facts> {
     let printed = report.printed(names)?;
-    let facts = collect::facts(
+    let mut facts = collect::facts(
         &World::report(report.files, source.to_owned()),
         CollectOptions {
             nvme: true,
@@ -142,6 +142,9 @@ fn reported(report: SupportReport, source: &str, names: &PciNames) -> anyhow::Re
             ..CollectOptions::default()
         },
     );
+    if let Some(nvml) = report.nvml {
+        facts.nvml = Fact::Known(nvml);
+    }
     Ok(match printed {
         Some(printed) => import::add_printed(facts, printed),
         None => facts,

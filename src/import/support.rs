@@ -7,6 +7,7 @@
 mod archive;
 mod recording;
 mod sections;
+mod smi;
 mod tar;
 #[cfg(test)]
 mod tests;
@@ -19,7 +20,7 @@ use sections::Layout;
 
 use super::ImportError;
 use crate::input::Lookahead;
-use crate::model::{Fact, Facts, PciDevice, Recorded};
+use crate::model::{Fact, Facts, NvmlOutcome, PciDevice, Recorded};
 use crate::pci::PciNames;
 
 /// Bytes at the start of a file that are searched for the kind of report: people paste a log below their own words.
@@ -34,6 +35,8 @@ pub struct SupportReport {
     pub lspci: Vec<u8>,
     /// True if lspci listed all functions and its output is whole.
     pub complete: bool,
+    /// Answers of NVML, from output of nvidia-smi.
+    pub nvml: Option<NvmlOutcome>,
 }
 
 /// Reads a support report. Returns `None` and consumes nothing if the content is something else.

@@ -132,6 +132,9 @@ fn file(
         }
         Some(("kernel", "uname_-a")) => recording.uname(&output(body)?),
         Some(("kernel", "lsmod")) => recording.command("lsmod", &output(body)?),
+        Some(("nvidia", "nvidia-smi_-q" | "nvidia-smi_nvlink_-s")) => {
+            recording.command("nvidia-smi", &output(body)?)
+        }
         Some(("numa", "numactl_--hardware" | "numactl_-H")) => {
             recording.command("numactl -H", &output(body)?)
         }

@@ -1,6 +1,6 @@
 //! Builds a recorded machine from the files and command output of a report.
 
-use super::SupportReport;
+use super::{SupportReport, smi};
 use crate::import::ImportError;
 use crate::model::{Failure, FileKind, FileState, Hex, Question, Recorded};
 
@@ -94,6 +94,8 @@ pub(super) fn normal(path: &str) -> Option<String> {
 #[derive(Debug, Default)]
 pub(super) struct Recording {
     report: SupportReport,
+    /// Output of nvidia-smi.
+    smi: String,
     used: usize,
 }
 
@@ -194,6 +196,12 @@ impl Recording {
         let program = program.rsplit('/').next().unwrap_or_default();
         match (program, words.next()) {
             ("uname", Some("-a")) => self.uname(output),
+            ("nvidia-smi", _) => {
+                self.take(output.len())?;
+                self.smi.push_str(output);
+                self.smi.push('\n');
+                Ok(())
+            }
             ("numactl", Some("-H" | "--hardware")) => self.nodes(output),
             ("lsmod", _) => {
                 let lines = output.lines().filter(|line| !line.starts_with("Module "));
@@ -271,6 +279,7 @@ impl Recording {
                 .entry("/proc/driver/nvidia/gpus".to_owned())
                 .or_insert_with(gone);
         }
+        self.report.nvml = smi::outcome(&self.smi);
         self.report
     }
 

@@ -120,7 +120,9 @@ fn begin(line: &str, layout: Layout, recording: &mut Recording) -> Result<Sectio
             // The output of -t is a tree.
             Section::Lspci(!options.any(|option| "dst".contains(option)))
         }
-        Some("numactl" | "uname" | "lsmod") => Section::Command(command.to_owned(), Vec::new()),
+        Some("numactl" | "uname" | "lsmod" | "nvidia-smi") => {
+            Section::Command(command.to_owned(), Vec::new())
+        }
         _ => {
             single(line, recording)?;
             Section::Other

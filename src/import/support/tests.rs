@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::input::Lookahead;
-use crate::model::{Failure, Question};
+use crate::model::{Bar1, Fact, Failure, NvmlOutcome, Question};
 
 fn read(bytes: &[u8]) -> Result<Option<SupportReport>, String> {
     let mut stream = bytes;
@@ -231,12 +231,186 @@ fn long_names_are_read() {
     }
 }
 
+/// The layout of driver 535; each GPU has the lines that are read.
+const SMI: &str = "/usr/bin/nvidia-smi --query
+
+
+==============NVSMI LOG==============
+
+Timestamp                                 : Wed Nov 15 21:55:10 2023
+Driver Version                            : 535.113.01
+CUDA Version                              : 12.2
+
+Attached GPUs                             : 2
+GPU 00000000:2E:00.0
+    Product Name                          : NVIDIA RTX A6000
+    Product Architecture                  : Ampere
+    Persistence Mode                      : Disabled
+    MIG Mode
+        Current                           : N/A
+        Pending                           : N/A
+    GPU UUID                              : GPU-a662c2a9
+    Minor Number                          : 1
+    GPU Virtualization Mode
+        Virtualization Mode               : Pass-Through
+    PCI
+        Bus Id                            : 00000000:2E:00.0
+    Performance State                     : P2
+    FB Memory Usage
+        Total                             : 49140 MiB
+    BAR1 Memory Usage
+        Total                             : 256 MiB
+        Used                              : 9 MiB
+    Conf Compute Protected Memory Usage
+        Total                             : 0 MiB
+    Fabric
+        State                             : N/A
+        Status                            : N/A
+GPU 00000000:41:00.0
+    GPU UUID                              : GPU-3bf57054
+    Persistence Mode                      : Enabled
+    MIG Mode
+        Current                           : Enabled
+    Performance State                     : P8
+    Fabric
+        State                             : Completed
+        Status                            : Insufficient Resources
+        CliqueId                          : 7
+        ClusterUUID                       : 00000000-0000-0000-0000-000000000000
+        Health
+            Summary                       : Limited Capacity
+
+
+/usr/bin/nvidia-smi --query --unit
+
+==============NVSMI LOG==============
+
+Driver Version                            : 1.2
+Attached Units                            : 0
+
+/usr/bin/nvidia-smi nvlink --remotelinkinfo
+
+GPU 0: NVIDIA RTX A6000 (UUID: GPU-a662c2a9)
+\t Link 0: Remote Device 00000000:41:00.0: Link 3
+\t Link 1: Remote Device 00000000:07:00.0: Link 9
+
+/usr/bin/nvidia-smi nvlink --status
+
+GPU 0: NVIDIA RTX A6000 (UUID: GPU-a662c2a9)
+\t Link 0: 14.062 GB/s
+\t Link 1: 14.062 GB/s
+\t Link 2: <inactive>
+";
+
+fn outcome(section: &str) -> Option<NvmlOutcome> {
+    log(&[section]).nvml
+}
+
+#[test]
+fn nvidia_smi_answers_for_nvml() {
+    let Some(NvmlOutcome::Read(nvml)) = outcome(SMI) else {
+        panic!("no answers");
+    };
+    assert_eq!(nvml.driver_version, Fact::Known("535.113.01".to_owned()));
+    assert_eq!(nvml.cuda_version, Fact::Known(12020));
+    assert_eq!(nvml.confidential_compute, Fact::Known(false));
+    let [first, second] = &nvml.gpus[..] else {
+        panic!("not two GPUs");
+    };
+    assert_eq!((first.index, second.index), (0, 1));
+    assert_eq!(first.bdf.to_string(), "0000:2e:00.0");
+    assert_eq!(first.name, Fact::Known("NVIDIA RTX A6000".to_owned()));
+    assert_eq!(first.architecture, Fact::Known("ampere".to_owned()));
+    assert_eq!(first.minor, Fact::Known(1));
+    assert_eq!(first.persistence, Fact::Known(false));
+    assert_eq!(first.mig, Fact::Known(false));
+    assert_eq!(first.virtualization, Fact::Known("passthrough".to_owned()));
+    assert_eq!(first.memory_total, Fact::Known(49140 << 20));
+    let bar1 = Bar1 {
+        total: 256 << 20,
+        used: 9 << 20,
+    };
+    assert_eq!(first.bar1, Fact::Known(bar1));
+    assert_eq!(first.performance_state, Fact::Known(2));
+    assert_eq!(first.fabric, Fact::Known("not_supported".to_owned()));
+    assert!(first.fabric_registration.known().is_none());
+    let links: Vec<(u32, Option<&str>, Option<String>)> = first
+        .active_links
+        .known()
+        .expect("links")
+        .iter()
+        .map(|link| {
+            let remote = link.remote.known().map(String::as_str);
+            (
+                link.index,
+                remote,
+                link.remote_bdf.known().map(ToString::to_string),
+            )
+        })
+        .collect();
+    assert_eq!(
+        links,
+        [
+            (0, Some("gpu"), Some("0000:41:00.0".to_owned())),
+            (1, None, Some("0000:07:00.0".to_owned())),
+        ]
+    );
+    assert_eq!(
+        (&second.persistence, &second.mig),
+        (&Fact::Known(true), &Fact::Known(true))
+    );
+    assert_eq!(second.fabric, Fact::Known("completed".to_owned()));
+    let registration = second.fabric_registration.known().expect("a registration");
+    assert_eq!((registration.status, registration.clique), (23, 7));
+    assert!(!registration.cluster);
+    assert_eq!(registration.health.as_deref(), Some("limited_capacity"));
+    assert!(second.active_links.known().is_none() && second.bar1.known().is_none());
+}
+
+#[test]
+fn nvidia_smi_says_why_it_fails() {
+    let failed = |text: &str| outcome(&format!("/usr/bin/nvidia-smi --query\n\n{text}\n"));
+    let code = |text: &str| match failed(text) {
+        Some(NvmlOutcome::Failed { code, .. }) => code,
+        _ => None,
+    };
+    assert_eq!(
+        code("Failed to initialize NVML: Driver/library version mismatch"),
+        Some(18)
+    );
+    let old = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that";
+    assert_eq!(code(old), Some(9));
+    let missing = "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system.";
+    assert!(matches!(failed(missing), Some(NvmlOutcome::Absent { .. })));
+    let lost = "Unable to determine the device handle for GPU 0000:04:00.0: GPU is lost.";
+    let Some(NvmlOutcome::Read(nvml)) = failed(lost) else {
+        panic!("no answers");
+    };
+    assert_eq!(
+        (nvml.unreachable, nvml.gpus.len()),
+        (vec![lost.to_owned()], 0)
+    );
+    assert_eq!(failed("Failed to initialize NVML: something new"), None);
+    assert_eq!(failed("I ran nvidia-smi and it hung"), None);
+}
+
+/// Without its end a list would have GPUs that NVML does not list.
+#[test]
+fn a_cut_list_of_gpus_is_ignored() {
+    let cut = SMI.split("GPU 00000000:41").next().expect("a part");
+    assert_eq!(outcome(cut), None);
+    assert_eq!(
+        outcome(&SMI.replace("Attached GPUs", "Attached things")),
+        None
+    );
+}
+
 /// Whatever is changed in a report, it is read or an error.
 #[test]
 fn changed_reports_do_not_panic() {
     let separator = "____________________________________________\n\n";
     let log = format!(
-        "{separator}Start of NVIDIA bug report log file.\nuname: Linux a b\n{separator}/sbin/lspci -nn\n\n01:00.0 A: B\n\
+        "{separator}Start of NVIDIA bug report log file.\nuname: Linux a b\n{separator}{SMI}{separator}/sbin/lspci -nn\n\n01:00.0 A: B\n\
          {separator}*** /proc/modules\n*** ls: x\nnvidia 1 2 -\n{separator}/usr/bin/numactl -H\n\navailable: 1 nodes\n\
          node 0 cpus: 0\n{separator}*** /proc/cmdline does not exist\n\n"
     );
