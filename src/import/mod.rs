@@ -7,6 +7,7 @@
 mod hwloc;
 mod limits;
 mod lspci;
+mod matrix;
 mod rdma_topo;
 mod support;
 mod tree;
@@ -51,10 +52,12 @@ pub fn recognise(bytes: &[u8]) -> Option<Dump> {
 /// The facts of a dump. `names` resolves names without numbers.
 pub fn facts(bytes: &[u8], names: &PciNames) -> Result<Facts, ImportError> {
     match recognise(bytes).ok_or(ImportError::Unrecognised)? {
-        Dump::Lspci => lspci::facts(bytes, names).map(|facts| Facts {
-            partial: true,
-            ..facts
-        }),
+        Dump::Lspci => {
+            let mut facts = lspci::facts(bytes, names)?;
+            facts.partial = true;
+            matrix::add(&mut facts, bytes);
+            Ok(facts)
+        }
         Dump::Hwloc => hwloc::facts(bytes),
         Dump::RdmaTopo => rdma_topo::facts(bytes),
     }

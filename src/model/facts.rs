@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Bdf, Boot, CudaOutcome, Driver, Fabric, Fact, Gdrdrv, Host, IdList, Kernel, Limits,
+    Bdf, Boot, CudaOutcome, Driver, Fabric, Fact, Gdrdrv, Host, IdList, Kernel, Limits, LinkedPair,
     MappingOutcome, Modprobe, ModuleFiles, NodeFile, NumaNode, NvmlOutcome, PciDevice, PeerMemory,
     Platform, Process, RdmaDevice, RdmaStack, RegistrationOutcome, Software, VerbsOutcome,
 };
@@ -36,6 +36,9 @@ pub struct Facts {
     pub nvme: Fact<Vec<(String, Bdf)>>,
     /// Answers of NVML; unknown if it was not queried or did not answer in time.
     pub nvml: Fact<NvmlOutcome>,
+    /// NVLinks of each pair of GPUs, from a matrix of nvidia-smi in a dump.
+    #[serde(default)]
+    pub linked_pairs: Fact<Vec<LinkedPair>>,
     /// Answers of CUDA without a context; unknown if it was not queried or did not answer in time.
     #[serde(default)]
     pub cuda: Fact<CudaOutcome>,

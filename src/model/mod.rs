@@ -61,8 +61,8 @@ pub use mapping::{DmaBufTrial, GpuMapping, MappingOutcome, MappingTrial};
 pub use modprobe::{Command, Directive, HiddenFile, Initramfs, Modprobe};
 pub use module_files::{AtBoot, ModuleFile, ModuleFiles};
 pub use nvml::{
-    Bar1, FabricRegistration, NvLink, Nvml, NvmlGpu, NvmlOutcome, NvmlPair, P2pCapability,
-    P2pStatus,
+    Bar1, FabricRegistration, LinkedPair, NvLink, Nvml, NvmlGpu, NvmlOutcome, NvmlPair,
+    P2pCapability, P2pStatus,
 };
 pub use operation::{DeviceNode, FirmwareTool, GrubMkconfig, InitramfsBuilder, Operation};
 pub use pci::{Attributes, ErrorCounts, Ids, LinkState, PciDevice, Place, Resource, RootBus};

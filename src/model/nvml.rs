@@ -120,6 +120,15 @@ pub struct NvLink {
     pub remote_bdf: Fact<Bdf>,
 }
 
+/// NVLinks between two GPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LinkedPair {
+    pub from: Bdf,
+    pub to: Bdf,
+    /// Number of links, direct or over NVSwitches.
+    pub nvlinks: u32,
+}
+
 /// The BAR1 aperture, bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Bar1 {

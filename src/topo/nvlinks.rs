@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Bdf, Fact, Facts, NvmlOutcome, Why};
+use crate::model::{Bdf, Fact, Facts, LinkedPair, NvmlOutcome, Why};
 
 /// The NVLinks of every GPU in NVML, by target.
-pub struct NvLinks(Fact<BTreeMap<Bdf, Fact<Ends>>>);
+pub struct NvLinks {
+    gpus: Fact<BTreeMap<Bdf, Fact<Ends>>>,
+    /// Pairs of a matrix; they count where NVML did not answer.
+    pairs: Fact<BTreeMap<(Bdf, Bdf), u32>>,
+}
 
 #[derive(Default)]
 struct Ends {
@@ -15,16 +19,26 @@ struct Ends {
 
 impl NvLinks {
     pub fn new(facts: &Facts) -> Self {
+        Self {
+            gpus: Self::of_gpus(facts),
+            pairs: facts.linked_pairs.as_ref().map(|pairs| {
+                let key = |pair: &LinkedPair| (pair.from.min(pair.to), pair.from.max(pair.to));
+                pairs.iter().map(|pair| (key(pair), pair.nvlinks)).collect()
+            }),
+        }
+    }
+
+    fn of_gpus(facts: &Facts) -> Fact<BTreeMap<Bdf, Fact<Ends>>> {
         let nvml = match (&facts.nvml, facts.nvml()) {
             (_, Some(nvml)) => nvml,
-            (Fact::Unknown(why), _) => return Self(Fact::Unknown(*why)),
+            (Fact::Unknown(why), _) => return Fact::Unknown(*why),
             (
                 Fact::Known(
                     NvmlOutcome::Read(_) | NvmlOutcome::Absent { .. } | NvmlOutcome::Failed { .. },
                 ),
                 None,
             ) => {
-                return Self(Fact::Unknown(Why::NotCovered));
+                return Fact::Unknown(Why::NotCovered);
             }
         };
         let mut gpus = BTreeMap::new();
@@ -43,7 +57,7 @@ impl NvLinks {
                 })
             });
         }
-        Self(Fact::Known(gpus))
+        Fact::Known(gpus)
     }
 
     /// The number of NVLinks between two GPUs. With NVSwitches each GPU reaches each other one over all its links.
@@ -51,9 +65,13 @@ impl NvLinks {
         let (Some(a), Some(b)) = (a, b) else {
             return Fact::Known(0);
         };
-        let gpus = match &self.0 {
-            Fact::Known(gpus) => gpus,
-            Fact::Unknown(why) => return Fact::Unknown(*why),
+        let gpus = match (&self.gpus, &self.pairs) {
+            (Fact::Known(gpus), _) => gpus,
+            (Fact::Unknown(_), Fact::Known(pairs)) => {
+                // A pair with a NIC has none.
+                return Fact::Known(pairs.get(&(a.min(b), a.max(b))).copied().unwrap_or(0));
+            }
+            (Fact::Unknown(why), _) => return Fact::Unknown(*why),
         };
         let (Some(from), Some(to)) = (gpus.get(&a), gpus.get(&b)) else {
             // A NIC, or a GPU outside NVML.
