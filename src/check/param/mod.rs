@@ -62,7 +62,7 @@ pub const CHECKS: &[Check] = &[
         remedy: "Write the options into one file of /etc/modprobe.d, rebuild the initramfs (update-initramfs -u, \
             dracut -f, mkinitcpio -P), and reboot or reload the driver.",
         references: &[
-            "docs: modprobe.d(5), modprobe(8)",
+            "https://man7.org/linux/man-pages/man5/modprobe.d.5.html",
             "docs: Linux, filesystems/ramfs-rootfs-initramfs, driver-api/early-userspace/buffer-format",
             "https://github.com/kmod-project/kmod",
         ],
@@ -82,7 +82,7 @@ pub const CHECKS: &[Check] = &[
             for the name that is loaded (for both where Debian loads nvidia-current), and remove conflicting \
             lines; then rebuild the initramfs.",
         references: &[
-            "docs: modprobe.d(5), modprobe(8)",
+            "https://man7.org/linux/man-pages/man5/modprobe.d.5.html",
             "docs: Linux, admin-guide/kernel-parameters: module_blacklist",
             "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/nvidia/nv-reg.h",
         ],

@@ -120,7 +120,10 @@ pub const CHECKS: &[Check] = &[
             lanes than the card, limits every transfer over it.",
         remedy: "Reseat the card or riser, or use a wider slot; check the slot's wiring and the \
             firmware settings.",
-        references: &["PCI Express Base Specification, 7.5.3"],
+        references: &[
+            "PCI Express Base Specification, 7.5.3",
+            "https://docs.kernel.org/admin-guide/abi-testing.html",
+        ],
         reads: &[Source::Nvml],
         judge: link,
     },
@@ -162,7 +165,10 @@ pub const CHECKS: &[Check] = &[
         why: "Devices that transfer at the same time over one link share its bandwidth.",
         remedy: "Nothing is broken. Measure the pairs at the same time, or move a NIC to another \
             switch.",
-        references: &["PCI Express Base Specification, 7.5.3"],
+        references: &[
+            "PCI Express Base Specification, 7.5.3",
+            "https://docs.kernel.org/admin-guide/abi-testing.html",
+        ],
         reads: &[],
         judge: shared,
     },

@@ -111,7 +111,10 @@ pub const CHECKS: &[Check] = &[
         remedy: "rdma dev set NAME netns CONTAINER for each device, as an SR-IOV or RDMA device \
             plugin does; or rdma system set netns shared while only the first network namespace \
             exists.",
-        references: &["docs: rdma-system(8)", "docs: rdma-dev(8)"],
+        references: &[
+            "https://man7.org/linux/man-pages/man8/rdma-system.8.html",
+            "https://man7.org/linux/man-pages/man8/rdma-dev.8.html",
+        ],
         reads: &[],
         judge: netns::netns,
     },
@@ -228,7 +231,10 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Info,
         why: "Firmware older than a device's first public release was never meant for production.",
         remedy: "Update the firmware with the vendor's tool (mlxfwmanager, mstflint).",
-        references: &["docs: profiles/devices.toml names the source of each number"],
+        references: &[
+            "docs: profiles/devices.toml names the source of each number",
+            "https://docs.nvidia.com/networking/display/connectx8firmwarev40440208/changes+and+new+features",
+        ],
         reads: &[],
         judge: firmware::firmware,
     },
