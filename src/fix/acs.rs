@@ -21,9 +21,8 @@ pub const FIX: Fix = Fix {
 /// The control register's offset in the capability (PCI Express 7.7.11.3).
 const CONTROL: u16 = 6;
 
-/// Request and completion redirect.
-const REDIRECT: u16 = 0b00_1100;
-const EGRESS: u16 = 0b10_0000;
+/// The bits that can redirect or block.
+const ALL: AcsBits = AcsBits(AcsBits::REDIRECT.0 | AcsBits::EGRESS_CONTROL.0);
 
 fn desired(request: &FixRequest<'_>) -> DesiredState {
     let ctx = request.ctx;
@@ -121,7 +120,7 @@ fn why_refused(ctx: &Ctx<'_>, locked: Option<&str>) -> Option<String> {
     })
 }
 
-fn clear_bits(desired: &mut DesiredState, ctx: &Ctx<'_>, ports: &BTreeMap<Bdf, u16>) {
+fn clear_bits(desired: &mut DesiredState, ctx: &Ctx<'_>, ports: &BTreeMap<Bdf, AcsBits>) {
     for (port, mask) in ports {
         let Some(acs) = ctx
             .facts
@@ -130,16 +129,19 @@ fn clear_bits(desired: &mut DesiredState, ctx: &Ctx<'_>, ports: &BTreeMap<Bdf, u
         else {
             continue;
         };
-        let set = AcsBits(acs.control.0 & mask);
+        let set = acs.control & *mask;
         let verb = if set.0.count_ones() == 1 { "is" } else { "are" };
         desired.change(
-            format!("{port} stops redirecting: {} {verb} cleared.", names(set)),
+            format!(
+                "{port} stops redirecting: {} {verb} cleared.",
+                set.names().join(", ")
+            ),
             ChangeTarget::Register {
                 bdf: *port,
                 capability: Capability::ACS,
                 offset: CONTROL,
                 width: 2,
-                mask: (*mask).into(),
+                mask: mask.0.into(),
                 value: 0,
             },
         );
@@ -148,7 +150,7 @@ fn clear_bits(desired: &mut DesiredState, ctx: &Ctx<'_>, ports: &BTreeMap<Bdf, u
 
 /// The ports and bits for the kernel command line: those that redirect now, and those already cleared
 /// on the same paths, which a boot would set again.
-fn lasting(request: &FixRequest<'_>, ports: &BTreeMap<Bdf, u16>) -> BTreeMap<Bdf, u16> {
+fn lasting(request: &FixRequest<'_>, ports: &BTreeMap<Bdf, AcsBits>) -> BTreeMap<Bdf, AcsBits> {
     let mut lasting = ports.clone();
     let all: Vec<Bdf> = match &request.options.ports {
         PortChoice::Judged => ground::ports(request.ctx).worth.into_iter().collect(),
@@ -159,7 +161,7 @@ fn lasting(request: &FixRequest<'_>, ports: &BTreeMap<Bdf, u16>) -> BTreeMap<Bdf
         PortChoice::Port(_) | PortChoice::AllBridges => Vec::new(),
     };
     for port in all {
-        lasting.entry(port).or_insert(REDIRECT);
+        lasting.entry(port).or_insert(AcsBits::REDIRECT);
     }
     let has_acs = |port: &Bdf| {
         let device = request.ctx.facts.device(*port);
@@ -170,7 +172,7 @@ fn lasting(request: &FixRequest<'_>, ports: &BTreeMap<Bdf, u16>) -> BTreeMap<Bdf
 }
 
 /// The ports to change, with the bits to clear.
-fn ports(request: &FixRequest<'_>) -> Result<BTreeMap<Bdf, u16>, String> {
+fn ports(request: &FixRequest<'_>) -> Result<BTreeMap<Bdf, AcsBits>, String> {
     let ctx = request.ctx;
     match &request.options.ports {
         PortChoice::Judged => {
@@ -189,7 +191,7 @@ fn ports(request: &FixRequest<'_>) -> Result<BTreeMap<Bdf, u16>, String> {
                 return Err(unread(*port, *why));
             }
             Ok(redirecting
-                .map(|(port, what)| (*port, bits(&what.bits)))
+                .map(|(port, what)| (*port, what.bits | AcsBits::REDIRECT))
                 .collect())
         }
         PortChoice::Pair(a, b) => pair(ctx, a, b),
@@ -199,7 +201,7 @@ fn ports(request: &FixRequest<'_>) -> Result<BTreeMap<Bdf, u16>, String> {
                 .device(*port)
                 .ok_or_else(|| format!("There is no function {port}."))?;
             match &device.config.acs {
-                Fact::Known(Some(_)) => Ok([(*port, REDIRECT | EGRESS)].into()),
+                Fact::Known(Some(_)) => Ok([(*port, ALL)].into()),
                 Fact::Known(None) => {
                     Err(format!("{port} has no ACS capability: nothing to clear."))
                 }
@@ -212,9 +214,7 @@ fn ports(request: &FixRequest<'_>) -> Result<BTreeMap<Bdf, u16>, String> {
                 matches!(role, Role::RootPort | Role::DownstreamPort)
             });
             let with_acs = bridges.filter(|device| device.config.acs.present().is_some());
-            Ok(with_acs
-                .map(|device| (device.bdf, REDIRECT | EGRESS))
-                .collect())
+            Ok(with_acs.map(|device| (device.bdf, ALL)).collect())
         }
     }
 }
@@ -244,44 +244,18 @@ fn between(ctx: &Ctx<'_>, a: &str, b: &str) -> Result<Vec<Redirect>, String> {
 }
 
 /// The ports between two devices that redirect, with the bits to clear.
-fn pair(ctx: &Ctx<'_>, a: &str, b: &str) -> Result<BTreeMap<Bdf, u16>, String> {
+fn pair(ctx: &Ctx<'_>, a: &str, b: &str) -> Result<BTreeMap<Bdf, AcsBits>, String> {
     let mut ports = BTreeMap::new();
     for redirect in between(ctx, a, b)? {
         match redirect.bits {
             Fact::Known(found) if found.is_empty() => {}
             Fact::Known(found) => {
-                ports.insert(redirect.port, bits(&found));
+                ports.insert(redirect.port, found | AcsBits::REDIRECT);
             }
             Fact::Unknown(why) => return Err(unread(redirect.port, why)),
         }
     }
     Ok(ports)
-}
-
-/// lspci's names of the bits.
-fn names(set: AcsBits) -> String {
-    let all = [
-        (set.request_redirect(), "ReqRedir"),
-        (set.completion_redirect(), "CmpltRedir"),
-        (set.egress_control(), "EgressCtrl"),
-    ];
-    let names: Vec<&str> = all
-        .iter()
-        .filter(|(is, _)| *is)
-        .map(|(_, name)| *name)
-        .collect();
-    names.join(", ")
-}
-
-/// The bits for lspci's names.
-fn bits(names: &[&str]) -> u16 {
-    let egress = if names.contains(&"EgressCtrl") {
-        EGRESS
-    } else {
-        0
-    };
-    // Always both: completions follow their requests.
-    REDIRECT | egress
 }
 
 fn translated(ctx: &Ctx<'_>) -> bool {

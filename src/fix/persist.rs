@@ -6,7 +6,7 @@ use super::boot::{Parameter, Strip, set_parameter};
 use super::desired::{ChangeTarget, DesiredState, FixRequest};
 use crate::check::{Ctx, ground};
 use crate::kmod::acs::{self, CONFIG, DISABLE, PortChange};
-use crate::model::{Bdf, Boot, Fact, Operation};
+use crate::model::{AcsBits, Bdf, Boot, Fact, Operation};
 
 /// Units that load drivers: the relevant ports are known only after them.
 const AFTER: &str = "systemd-udev-settle.service systemd-modules-load.service openibd.service nvidia-persistenced.service";
@@ -80,7 +80,7 @@ fn quoted(word: &str) -> String {
 pub fn command_line(
     desired: &mut DesiredState,
     ctx: &Ctx<'_>,
-    ports: &BTreeMap<Bdf, u16>,
+    ports: &BTreeMap<Bdf, AcsBits>,
 ) -> Result<(), String> {
     if ports.is_empty() {
         return Ok(());
@@ -92,7 +92,7 @@ pub fn command_line(
             let acs = ctx.facts.device(*port)?.config.acs.present()?;
             Some(PortChange {
                 port: *port,
-                control: acs.control.0,
+                control: acs.control,
                 clear: *clear,
             })
         })

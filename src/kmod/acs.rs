@@ -7,7 +7,7 @@
 //! setting; the kernel's own defaults no longer apply to a listed device.
 
 use super::command_line::words;
-use crate::model::Bdf;
+use crate::model::{AcsBits, Bdf};
 
 /// The parameter that sets every bit.
 pub const CONFIG: &str = "config_acs";
@@ -23,9 +23,9 @@ const BITS: u16 = 7;
 pub struct PortChange {
     pub port: Bdf,
     /// The present register.
-    pub control: u16,
+    pub control: AcsBits,
     /// The bits to clear.
-    pub clear: u16,
+    pub clear: AcsBits,
 }
 
 /// The entries of a parameter, empty if it is absent. An entry that the kernel would reject is an error.
@@ -119,9 +119,9 @@ fn mask_of(port: &PortChange, before: &str) -> String {
     let digit = |bit: u16| {
         let present = before.bytes().rev().nth(usize::from(bit)).map(char::from);
         match present {
-            _ if port.clear >> bit & 1 == 1 => '0',
+            _ if port.clear.0 >> bit & 1 == 1 => '0',
             Some(digit @ ('0' | '1')) => digit,
-            _ if port.control >> bit & 1 == 1 => '1',
+            _ if port.control.0 >> bit & 1 == 1 => '1',
             _ => 'x',
         }
     };
@@ -166,8 +166,8 @@ mod tests {
     fn port(bdf: &str, control: u16, clear: u16) -> PortChange {
         PortChange {
             port: bdf.parse().expect("an address"),
-            control,
-            clear,
+            control: AcsBits(control),
+            clear: AcsBits(clear),
         }
     }
 

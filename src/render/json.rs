@@ -218,7 +218,7 @@ fn redirected(view: &View<'_>, path: &Path) -> Option<Vec<RedirectOut>> {
             Fact::Known(bits) if bits.is_empty() => {}
             Fact::Known(bits) => out.push(RedirectOut {
                 port: redirect.port,
-                bits: bits.into_iter().map(str::to_owned).collect(),
+                bits: bits.names().into_iter().map(str::to_owned).collect(),
             }),
             Fact::Unknown(_) => return None,
         }

@@ -88,7 +88,7 @@ fn line(view: &View<'_>, path: &Path, hop: &Hop, redirects: &[crate::topo::Redir
     let mut found = redirects.iter().filter(|redirect| redirect.port == hop.bdf);
     let (acs, tone) = match found.next().map(|redirect| &redirect.bits) {
         Some(Fact::Known(bits)) if !bits.is_empty() => (
-            format!("ACS {}: {}", verb(bits), bits.join(" ")),
+            format!("ACS {}: {}", verb(*bits), bits.names().join(" ")),
             Some(Tone::Bad),
         ),
         Some(Fact::Known(_)) => match hop.acs {

@@ -169,8 +169,8 @@ fn one(view: &View<'_>, m: &Match) -> String {
                 let what = format!(
                     "ACS at {} {} it: {}",
                     redirect.port,
-                    verb(bits),
-                    bits.join(" ")
+                    verb(*bits),
+                    bits.names().join(" ")
                 );
                 let what = wrap(&what, view.style.width, 2, "    ");
                 text.push_str(&format!("  {}\n", view.style.paint(Tone::Bad, &what)));

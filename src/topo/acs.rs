@@ -4,7 +4,7 @@
 //! switch, its completion by the one on the other leg. So the downstream ports of both legs count. Source validation and
 //! upstream forwarding never matter.
 
-use crate::model::{Bdf, Fact, Meeting, Path, PciDevice, RootBus, Why};
+use crate::model::{AcsBits, Bdf, Fact, Meeting, Path, PciDevice, RootBus, Why};
 
 use super::forest::{Forest, Role};
 
@@ -12,11 +12,11 @@ use super::forest::{Forest, Role};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redirect {
     pub port: Bdf,
-    /// The bits that redirect or block, with lspci's names; empty if the port lets the pair through. Unknown if its
-    /// configuration space was not readable that far.
-    pub bits: Fact<Vec<&'static str>>,
+    /// The bits that redirect or block; empty if the port lets the pair through. Unknown if its configuration space was
+    /// not readable that far.
+    pub bits: Fact<AcsBits>,
     /// The control register's value that lets the pair through and keeps other bits.
-    pub cleared: u16,
+    pub cleared: AcsBits,
     pub register: u16,
 }
 
@@ -63,15 +63,15 @@ pub fn redirects(forest: &Forest<'_>, path: &Path) -> Vec<Redirect> {
         .map(|hop| Redirect {
             port: hop.bdf,
             bits: Fact::Unknown(Why::NotCovered),
-            cleared: 0,
+            cleared: AcsBits::default(),
             register: 0,
         });
     judged.chain(missing).collect()
 }
 
 /// What these bits do to requests. Egress control blocks them, unless redirect sends them up first.
-pub fn verb(bits: &[&str]) -> &'static str {
-    match bits.contains(&"EgressCtrl") && !bits.contains(&"ReqRedir") {
+pub fn verb(bits: AcsBits) -> &'static str {
+    match bits.egress_control() && !bits.request_redirect() {
         true => "blocks",
         false => "redirects",
     }
@@ -98,48 +98,40 @@ fn judge(port: &PciDevice, target: Option<&PciDevice>, translated: bool) -> Redi
     let unknown = |why: Why| Redirect {
         port: port.bdf,
         bits: Fact::Unknown(why),
-        cleared: 0,
+        cleared: AcsBits::default(),
         register: 0,
     };
     let acs = match &port.config.acs {
         Fact::Known(Some(acs)) => acs,
         Fact::Known(None) => {
             return Redirect {
-                bits: Fact::Known(Vec::new()),
+                bits: Fact::Known(AcsBits::default()),
                 ..unknown(Why::NotCovered)
             };
         }
         Fact::Unknown(why) => return unknown(*why),
     };
     let control = acs.control;
-    let mut bits = Vec::new();
+    let mut bits = AcsBits::default();
     // With direct translated set, translated requests go directly (used in virtual machines).
     let direct = control.direct_translated() && translated;
-    if control.request_redirect() && !direct {
-        bits.push("ReqRedir");
-    }
-    if control.completion_redirect() && !direct {
-        bits.push("CmpltRedir");
+    if !direct {
+        bits = control & AcsBits::REDIRECT;
     }
     let number = target
         .and_then(|target| target.config.express.present())
         .and_then(|express| express.link.as_ref())
         .map(|link| link.port_number);
     match number.map(|number| acs.egress_blocks(number)) {
-        Some(Fact::Known(true)) => bits.push("EgressCtrl"),
+        Some(Fact::Known(true)) => bits = bits | AcsBits::EGRESS_CONTROL,
         // The port may also block.
         Some(Fact::Unknown(why)) => return unknown(why),
         Some(Fact::Known(false)) | None => {}
     }
-    // Request and completion redirect are bits 2 and 3, egress control is bit 5.
-    let mut mask = 0b00_1100;
-    if bits.contains(&"EgressCtrl") {
-        mask |= 0b10_0000;
-    }
     Redirect {
         port: port.bdf,
         bits: Fact::Known(bits),
-        cleared: control.0 & !mask,
+        cleared: control.without(bits | AcsBits::REDIRECT),
         register: acs.control_offset(),
     }
 }

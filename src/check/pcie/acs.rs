@@ -102,8 +102,8 @@ fn redirects(ctx: &Ctx<'_>, port: Bdf, what: &Redirecting, held: &Held) -> Judge
         .forest
         .device(port)
         .map_or("port", |device| ctx.forest.role(device).phrase());
-    let (bits, pairs) = (what.bits.join(", "), pair_list(what));
-    let verb = topo::verb(&what.bits);
+    let (bits, pairs) = (what.bits.names().join(", "), pair_list(what));
+    let verb = topo::verb(what.bits);
     let effect = match what.weight {
         // PCIe 6.12.3: without request redirect, what egress control stops is an access violation.
         _ if verb == "blocks" => {
@@ -132,7 +132,7 @@ fn redirects(ctx: &Ctx<'_>, port: Bdf, what: &Redirecting, held: &Held) -> Judge
     let held = held.below(port);
     let judgement = match held.is_empty() {
         true => {
-            let value = what.cleared;
+            let value = what.cleared.0;
             let judgement = Judgement::broken(port.to_string(), message);
             let judgement = match what.weight {
                 // Between host bridges clearing the bits has no effect.

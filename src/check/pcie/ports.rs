@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::is_translated;
 use crate::check::{Ctx, passthrough, words};
-use crate::model::{Bdf, Fact, Kind, Meeting, Path, Row, Severity, Why};
+use crate::model::{AcsBits, Bdf, Fact, Kind, Meeting, Path, Row, Severity, Why};
 use crate::topo::{self, MAX_PATHS, Redirect, Role};
 
 #[derive(Default)]
@@ -28,10 +28,9 @@ pub struct Ports {
 }
 
 pub struct Redirecting {
-    /// The set bits, by lspci's names.
-    pub bits: Vec<&'static str>,
-    /// The ACS control register without them.
-    pub cleared: u16,
+    pub bits: AcsBits,
+    /// The ACS control register without these bits.
+    pub cleared: AcsBits,
     /// Offset of the register.
     pub register: u16,
     /// Error if a pair below a common switch is affected.
@@ -199,7 +198,7 @@ fn look(ctx: &Ctx<'_>, (a, b): (usize, usize), translated: bool, ports: &mut Por
             .redirecting
             .entry(redirect.port)
             .or_insert_with(|| Redirecting {
-                bits: Vec::new(),
+                bits: AcsBits::default(),
                 cleared: redirect.cleared,
                 register: redirect.register,
                 weight,
@@ -207,10 +206,8 @@ fn look(ctx: &Ctx<'_>, (a, b): (usize, usize), translated: bool, ports: &mut Por
                 pair_count: 0,
                 translated: false,
             });
-        port.bits.extend(bits);
-        port.bits.sort_unstable();
-        port.bits.dedup();
-        port.cleared &= redirect.cleared;
+        port.bits = port.bits | bits;
+        port.cleared = port.cleared & redirect.cleared;
         if weight > port.weight {
             port.weight = weight;
             port.pairs.clear();

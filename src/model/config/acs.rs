@@ -1,6 +1,7 @@
 //! Access Control Services: how a port handles traffic between its neighbours.
 
 use std::fmt;
+use std::ops::{BitAnd, BitOr};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -49,6 +50,12 @@ impl Acs {
 pub struct AcsBits(pub u16);
 
 impl AcsBits {
+    pub const REQUEST_REDIRECT: Self = Self(1 << 2);
+    pub const COMPLETION_REDIRECT: Self = Self(1 << 3);
+    pub const EGRESS_CONTROL: Self = Self(1 << 5);
+    /// Request and completion redirect. They are cleared together: completions follow their requests.
+    pub const REDIRECT: Self = Self(Self::REQUEST_REDIRECT.0 | Self::COMPLETION_REDIRECT.0);
+
     /// V: checks that the bus number of a request lies below the port. It does not redirect.
     pub fn source_validation(self) -> bool {
         self.has(0)
@@ -84,23 +91,55 @@ impl AcsBits {
         self.has(6)
     }
 
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The bits without those of `other`.
+    pub fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// The names of the set bits, as lspci writes them.
+    pub fn names(self) -> Vec<&'static str> {
+        let set = NAMES.iter().filter(|(_, bit)| self.0 & 1 << bit != 0);
+        set.map(|(name, _)| *name).collect()
+    }
+
     fn has(self, bit: u16) -> bool {
         self.0 & 1 << bit != 0
     }
 }
 
+impl BitOr for AcsBits {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl BitAnd for AcsBits {
+    type Output = Self;
+
+    fn bitand(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+}
+
+const NAMES: [(&str, u32); 7] = [
+    ("SrcValid", 0),
+    ("TransBlk", 1),
+    ("ReqRedir", 2),
+    ("CmpltRedir", 3),
+    ("UpstreamFwd", 4),
+    ("EgressCtrl", 5),
+    ("DirectTrans", 6),
+];
+
 impl fmt::Display for AcsBits {
     /// As lspci writes them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [(&str, u32); 7] = [
-            ("SrcValid", 0),
-            ("TransBlk", 1),
-            ("ReqRedir", 2),
-            ("CmpltRedir", 3),
-            ("UpstreamFwd", 4),
-            ("EgressCtrl", 5),
-            ("DirectTrans", 6),
-        ];
         super::extended::write_flags(f, &NAMES, self.0.into())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{Bdf, Fact, Meeting, PciClass, Verdict};
+use crate::model::{AcsBits, Bdf, Fact, Meeting, PciClass, Verdict};
 use crate::topo::{Role, Topology, redirects};
 
 use super::nets::picks;
@@ -20,7 +20,7 @@ pub struct Acs {
 #[derive(Default)]
 pub struct Found {
     /// The bits that redirect or block.
-    pub bits: Vec<&'static str>,
+    pub bits: AcsBits,
     /// The port affects a pair that meets below the root complex: it loses its direct path.
     pub below_a_switch: bool,
 }
@@ -46,14 +46,11 @@ pub fn find(topology: &Topology<'_>) -> Acs {
                 continue;
             }
             match redirect.bits {
+                Fact::Known(bits) if bits.is_empty() => {}
                 Fact::Known(bits) => {
-                    for bit in bits {
-                        let found = acs.ports.entry(redirect.port).or_default();
-                        found.below_a_switch |= below_a_switch;
-                        if !found.bits.contains(&bit) {
-                            found.bits.push(bit);
-                        }
-                    }
+                    let found = acs.ports.entry(redirect.port).or_default();
+                    found.below_a_switch |= below_a_switch;
+                    found.bits = found.bits | bits;
                 }
                 Fact::Unknown(_) => {
                     acs.unknown.insert(redirect.port);

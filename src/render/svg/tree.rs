@@ -211,7 +211,7 @@ impl Sources<'_> {
         let below = self.below(rows, Some(role));
         if matches!(role, Role::RootPort | Role::DownstreamPort) {
             let failure = self.acs.ports.get(&bdf).map(|found| Problem {
-                bits: found.bits.join(" "),
+                bits: found.bits.names().join(" "),
                 ink: if found.below_a_switch {
                     Ink::Bad
                 } else {

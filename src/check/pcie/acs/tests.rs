@@ -56,7 +56,7 @@ fn redirecting_switch_port_fails() {
         [(GPU_PORT, Outcome::Fail), (NIC_PORT, Outcome::Pass)]
     );
     assert!(found[0].message.starts_with(
-        "The downstream port 0000:02:00.0 redirects (CmpltRedir, ReqRedir) the traffic of GPU0 and NIC0 (PIX): "
+        "The downstream port 0000:02:00.0 redirects (ReqRedir, CmpltRedir) the traffic of GPU0 and NIC0 (PIX): "
     ));
     let command = "setpci -s 0000:02:00.0 ECAP_ACS+0x6.w=0011";
     assert_eq!(fix(&found[0]), ("acs", command.to_owned()));
