@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::io::{self, ErrorKind, Read};
 use std::rc::Rc;
 
-use ::tar::{Archive, Entry};
+use ::tar::{Archive, Entry, Header};
 
 use crate::import::ImportError;
 use crate::input::{Lookahead, invalid, truncated};
@@ -18,8 +18,16 @@ const MOST_HEADERS: u64 = 256 << 10;
 
 const BLOCK: u64 = 512;
 
+/// Detects the format by its name, which the oldest one lacks, or by the sum of the header.
 pub(super) fn is_format(start: &[u8]) -> bool {
-    start.get(257..262) == Some(b"ustar") && start.len() >= BLOCK as usize
+    let Some(block) = start.get(..BLOCK as usize) else {
+        return false;
+    };
+    let header = Header::from_byte_slice(block);
+    let mut summed = header.clone();
+    summed.set_cksum();
+    let sums = (header.cksum(), summed.cksum());
+    &block[257..262] == b"ustar" || matches!(sums, (Ok(sum), Ok(own)) if sum == own)
 }
 
 /// Calls `each` for every entry; it reads as much of the content as it wants.

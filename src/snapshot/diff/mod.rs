@@ -37,6 +37,9 @@ pub fn diff(a: &Facts, b: &Facts) -> Diff {
     walk.list("nvidia_nodes", &a.nvidia_nodes, &b.nvidia_nodes, |node| {
         node.path.clone()
     });
+    walk.list("linked_pairs", &a.linked_pairs, &b.linked_pairs, |pair| {
+        format!("{} to {}", pair.from, pair.to)
+    });
     areas!(numa unnamed_nics nvme nvml cuda verbs driver peer_memory gdrdrv kernel modprobe process platform tools online_cpus fabric rdma_stack module_files);
     areas!(limits environment boot);
     let Software {

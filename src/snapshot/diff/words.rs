@@ -118,6 +118,7 @@ pub fn name(path: &[String]) -> (String, String) {
         ["nvml", "read", "gpus", gpu, rest @ ..] => (format!("NVML GPU {gpu}"), rest),
         ["nvml", "read", "pairs", pair, rest @ ..] => (format!("NVML GPUs {pair}"), rest),
         ["nvml", "read", rest @ ..] => ("NVML".to_owned(), rest),
+        ["linked_pairs", pair, rest @ ..] => (format!("GPUs {pair}"), rest),
         ["cuda", "read", "gpus", gpu, rest @ ..] => (format!("CUDA GPU {gpu}"), rest),
         ["cuda", "read", "pairs", pair, rest @ ..] => (format!("CUDA GPUs {pair}"), rest),
         ["cuda", "read", rest @ ..] => ("CUDA".to_owned(), rest),
@@ -135,8 +136,8 @@ pub fn name(path: &[String]) -> (String, String) {
         ["environment", variable, rest @ ..] => (format!("variable {variable}"), rest),
         ["libraries", path, rest @ ..] => (format!("library {path}"), rest),
         [
-            "unnamed_nics" | "online_cpus" | "pci" | "numa" | "rdma" | "nvme" | "nvidia_nodes"
-            | "tools" | "environment" | "libraries",
+            "unnamed_nics" | "online_cpus" | "linked_pairs" | "pci" | "numa" | "rdma" | "nvme"
+            | "nvidia_nodes" | "tools" | "environment" | "libraries",
         ] => ("machine".to_owned(), &parts),
         [area, rest @ ..] => (phrase(area), rest),
         [] => (String::new(), &[]),
