@@ -9,6 +9,7 @@ pub struct Cleaner {
     address: Regex,
     frame: Regex,
     build: Regex,
+    code: Regex,
 }
 
 /// Prefixes of messages, possibly repeated: time, process, rank.
@@ -55,6 +56,9 @@ const BUILD: &str = concat!(
     r"| -isystem | -wp,-m{1,2}d,"
 );
 
+/// A line of a program's source, which the message comes from.
+const CODE: &str = r"^\S+\.(?:py|rs|go|cu|cc|c|cpp):\d+";
+
 impl Cleaner {
     pub fn new() -> Result<Self, regex::Error> {
         let regex = |pattern| RegexBuilder::new(pattern).unicode(false).build();
@@ -65,11 +69,12 @@ impl Cleaner {
             address: regex(ADDRESS)?,
             frame: regex(FRAME)?,
             build: regex(BUILD)?,
+            code: regex(CODE)?,
         })
     }
 
     /// Cleans a line into `out`; empty for a stack frame and for a compiler's command or warning. True if a program printed the
-    /// line: it had a time, a process or a rank.
+    /// line: it had a time, a process, a rank or a line of source.
     pub fn clean(&self, line: &[u8], out: &mut Vec<u8>) -> bool {
         out.clear();
         plain(line, |byte| {
@@ -102,6 +107,7 @@ impl Cleaner {
             }
         }
         out.drain(..start);
+        printed |= self.code.is_match(out);
         if self.frame.is_match(out) || self.build.is_match(out) {
             out.clear();
         }
