@@ -1,19 +1,19 @@
-//! Executes a descriptor list on the CPU in place of a stream, step by step. Every wait has a
-//! timeout, and long waits use little CPU time.
+//! Executes memory operations on the CPU instead of a stream. Every wait has a timeout, and long
+//! waits use little CPU time.
 
 use std::time::{Duration, Instant};
 
 use gpu::{Compare, MemOp};
 
 /// Polls between timeout checks.
-const LOOKS: u32 = 1024;
+const POLLS: u32 = 1024;
 /// After this time a wait yields the CPU between polls.
 const SPIN: Duration = Duration::from_micros(200);
 /// After this time a wait sleeps between polls.
 const YIELD: Duration = Duration::from_millis(2);
-/// Upper limit of one sleep, which is otherwise a share of the time waited.
-const LONGEST_SLEEP: Duration = Duration::from_millis(1);
+/// A sleep lasts the time waited divided by this, at most [`LONGEST_SLEEP`].
 const SLEEP_SHARE: u32 = 32;
+const LONGEST_SLEEP: Duration = Duration::from_millis(1);
 
 /// Limits of a wait: timeout and cancellation.
 #[derive(Clone, Copy)]
@@ -46,40 +46,40 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// A word as the CPU reaches it. A load is followed, and a store preceded, by what orders it (acquire, release).
+/// A word that the CPU can access. Loads acquire, stores release.
 pub trait CpuWord {
-    /// Why a word cannot be reached.
+    /// Why an access failed.
     type Error: From<Stopped>;
 
     /// Loads 32 bits.
     ///
     /// # Errors
     ///
-    /// As the implementation says; so below.
+    /// Those of the implementation.
     fn load32(&self) -> Result<u32, Self::Error>;
-    /// Reads 64 bits.
+    /// Loads 64 bits.
     ///
     /// # Errors
     ///
-    /// As above.
+    /// Those of the implementation.
     fn load64(&self) -> Result<u64, Self::Error>;
-    /// Writes 32 bits.
+    /// Stores 32 bits.
     ///
     /// # Errors
     ///
-    /// As above.
+    /// Those of the implementation.
     fn store32(&self, value: u32) -> Result<(), Self::Error>;
-    /// Writes 64 bits, at once.
+    /// Stores 64 bits in one access.
     ///
     /// # Errors
     ///
-    /// As above.
+    /// Those of the implementation.
     fn store64(&self, value: u64) -> Result<(), Self::Error>;
-    /// Makes what was written before visible, to devices too, before what is written afterwards.
+    /// Makes earlier writes visible to CPUs and devices before later ones.
     fn barrier();
 }
 
-/// Why the CPU did not finish a list. The operations before this one are done, the others are not.
+/// Why the CPU did not finish a list. Operations before `step` are done, later ones are not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Stopped {
     /// A wait timed out.
@@ -104,11 +104,11 @@ pub enum Stopped {
     },
 }
 
-/// Does the operations in order.
+/// Executes the operations in order.
 ///
 /// # Errors
 ///
-/// [`Stopped`], or that of a word.
+/// [`Stopped`], or the error of a word.
 pub fn run<W: CpuWord>(ops: &[MemOp<W>], bounds: Bounds<'_>) -> Result<(), W::Error> {
     for (step, op) in ops.iter().enumerate() {
         match op {
@@ -126,7 +126,7 @@ pub fn run<W: CpuWord>(ops: &[MemOp<W>], bounds: Bounds<'_>) -> Result<(), W::Er
                 at.load64()
                     .map(|seen| (seen, compare.holds64(seen, *value)))
             })?,
-            // What a device wrote before the word that the CPU has seen is visible to it: PCIe writes are in order.
+            // Nothing to do: PCIe writes are ordered, so data written before the polled word is visible.
             MemOp::FlushRemoteWrites => {}
             MemOp::Barrier => W::barrier(),
         }
@@ -138,22 +138,22 @@ fn wait<E: From<Stopped>>(
     step: usize,
     (compare, value): (Compare, u64),
     bounds: Bounds<'_>,
-    mut look: impl FnMut() -> Result<(u64, bool), E>,
+    mut poll: impl FnMut() -> Result<(u64, bool), E>,
 ) -> Result<(), E> {
-    let mut begun = None;
-    let mut looks = 0_u32;
+    let mut start = None;
+    let mut polls = 0_u32;
     let mut is_quick = true;
     loop {
-        let (seen, holds) = look()?;
+        let (seen, holds) = poll()?;
         if holds {
             return Ok(());
         }
-        looks = looks.wrapping_add(1);
-        if is_quick && !looks.is_multiple_of(LOOKS) {
+        polls = polls.wrapping_add(1);
+        if is_quick && !polls.is_multiple_of(POLLS) {
             std::hint::spin_loop();
             continue;
         }
-        let waited = begun.get_or_insert_with(Instant::now).elapsed();
+        let waited = start.get_or_insert_with(Instant::now).elapsed();
         if (bounds.is_cancelled)() {
             return Err(Stopped::Cancelled { step }.into());
         }
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn two_lists_wait_for_each_other() {
+    fn two_lists_synchronize() {
         let (one, two) = (AtomicU64::new(0), AtomicU64::new(0));
         let wait64 = MemOp::Wait64 {
             at: &two,
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_times_out_reports_the_word_and_nothing_after_it_is_done() {
+    fn timeout_stops_the_list() {
         let (word, other) = (AtomicU64::new(5), AtomicU64::new(0));
         let list = [write(&other, 1), wait_for(&word, 6), write(&other, 2)];
         let stopped = run(&list, Bounds::of(Duration::from_millis(5)));
@@ -259,14 +259,14 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_is_cancelled_ends_and_nothing_after_it_is_done() {
+    fn cancellation_stops_the_list() {
         let (word, other) = (AtomicU64::new(5), AtomicU64::new(0));
         let list = [wait_for(&word, 6), write(&other, 2)];
-        let begun = Instant::now();
-        let is_over = || begun.elapsed() > Duration::from_millis(10);
+        let start = Instant::now();
+        let is_over = || start.elapsed() > Duration::from_millis(10);
         let bounds = Bounds::of(Duration::from_secs(60)).cancelled_by(&is_over);
         assert_eq!(run(&list, bounds), Err(Stopped::Cancelled { step: 0 }));
-        assert!(begun.elapsed() < Duration::from_secs(30));
+        assert!(start.elapsed() < Duration::from_secs(30));
         assert_eq!(other.into_inner(), 0);
     }
 }

@@ -31,11 +31,11 @@ pub enum Error {
     },
     /// Queues in GPU memory need GDRCopy, which is not available.
     #[error(
-        "queues in GPU memory need a mapping of it for the CPU: open one with gdrcopy::Gdr, or keep them in host memory"
+        "queues in GPU memory need a CPU mapping: pass a gdrcopy::Gdr, or place them in host memory"
     )]
     NoMapping,
     /// A range outside its place.
-    #[error("{bytes} bytes at offset {offset} are not within a place of {available} bytes")]
+    #[error("{bytes} bytes at offset {offset} exceed a place of {available} bytes")]
     Range {
         /// Offset of the first byte.
         offset: usize,
@@ -45,7 +45,7 @@ pub enum Error {
         available: usize,
     },
     /// A place of the wrong size.
-    #[error("{what} needs {need} bytes and its place has {have}")]
+    #[error("{what} needs {need} bytes, but its place has {have}")]
     Size {
         /// The object to place there.
         what: &'static str,
@@ -55,7 +55,7 @@ pub enum Error {
         have: usize,
     },
     /// The queue is full: poll completions and pass them to the queue.
-    #[error("the queue has room for {free} and {need} are needed: complete what is done first")]
+    #[error("the queue is full: {need} blocks or WQEs needed, {free} free; poll completions first")]
     Full {
         /// Required blocks of a send queue, or WQEs of a receive queue.
         need: u32,
@@ -63,7 +63,7 @@ pub enum Error {
         free: u32,
     },
     /// A datagram WQE on a connected queue pair, or the reverse.
-    #[error("the entry {has} the address of a datagram, and its queue pair speaks {transport:?}")]
+    #[error("the WQE {has} a datagram's address, but its queue pair is {transport:?}")]
     Transport {
         /// "has" or "lacks".
         has: &'static str,
@@ -72,7 +72,7 @@ pub enum Error {
     },
     /// Only the last prepared WQE can be rolled back.
     #[error(
-        "entry {number} cannot be rolled back: entry {last} is the last that was prepared, or has been completed"
+        "cannot roll back WQE {number}: WQE {last} was prepared later, or {number} is complete"
     )]
     NotLast {
         /// The WQE to roll back.
@@ -82,7 +82,7 @@ pub enum Error {
     },
     /// A completion for a WQE that is not in progress.
     #[error(
-        "a completion of queue pair {qpn:#x} counts {counter:#06x}: that is no entry of this queue that is in progress"
+        "unexpected completion of queue pair {qpn:#x}: no WQE with counter {counter:#06x} is in progress in this queue"
     )]
     UnknownEntry {
         /// QPN in the CQE.
@@ -92,7 +92,7 @@ pub enum Error {
     },
     /// More open waits than CQEs: two waits would poll one slot for different passes.
     #[error(
-        "{entries} waits are open on a completion queue of {entries} entries: poll what they waited for first"
+        "a completion queue of {entries} CQEs has {entries} open waits: poll their completions first"
     )]
     WaitsFull {
         /// Number of CQEs in the queue.
@@ -100,8 +100,8 @@ pub enum Error {
     },
     /// A CQE of another pass is in the slot of the next one.
     #[error(
-        "completion {index} was overwritten before it was polled: the queue has {entries} entries and the NIC wrote more; \
-         make it larger, or poll more often"
+        "completion {index} was overwritten before it was polled: the queue has {entries} CQEs; make it larger, or poll \
+         more often"
     )]
     Overrun {
         /// Index of the expected completion, from 0.
@@ -116,7 +116,7 @@ pub enum Error {
         qpn: u32,
     },
     /// The remote port is not reachable.
-    #[error("no way to port {lid}: join the two HCAs first")]
+    #[error("port {lid} is unreachable: connect the two HCAs first")]
     Unreachable {
         /// The remote LID.
         lid: u16,
@@ -134,12 +134,12 @@ pub enum Error {
     #[error(transparent)]
     Stopped(#[from] Stopped),
     /// A write by value of no bytes, too many, or not whole words.
-    #[error("{count} bytes are written by value: 4 to 1024 are, in words of 4")]
+    #[error("invalid length {count} of a write by value: 4 to 1024 bytes, a multiple of 4")]
     Bytes {
         /// Bytes given.
         count: usize,
     },
-    /// The simulated HCA's thread could not be started.
-    #[error("cannot start the thread of the software HCA: {0}")]
+    /// A thread of the simulated HCA or of the watchdog could not be started.
+    #[error("cannot start a thread of the simulated HCA or the watchdog: {0}")]
     Thread(#[source] std::io::Error),
 }

@@ -1,35 +1,35 @@
-//! Memory operations as a GPU's streams support them, in as few as say the same. The CPU needs none of this.
+//! Reduces memory operations to those that a GPU's streams support. The CPU executes them unchanged.
 
 use gpu::{Compare, MemOp, StreamCapabilities};
 
-/// The most bytes that are written by value: CUDA's own descriptor carried as many.
+/// Limit of a write by value, in bytes: the capacity of CUDA's descriptor.
 pub const MOST_BYTES: usize = 1024;
 
-/// Why a GPU's streams cannot do a list.
+/// Why a GPU's streams cannot execute a list. The number is the descriptor's position, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unsupported {
-    /// The GPU's streams have no words of 64 bits.
-    #[error("descriptor {0}: this GPU's streams wait for no words of 64 bits")]
+    /// The GPU's streams do not support 64-bit words.
+    #[error("descriptor {0}: this GPU's streams do not wait for 64-bit words")]
     Words(usize),
     /// The GPU's streams cannot wait by NOR.
-    #[error("descriptor {0}: this GPU's streams do not wait by NOR, which Volta and later do")]
+    #[error("descriptor {0}: this GPU's streams do not wait by NOR; Volta and later do")]
     Nor(usize),
 }
 
 impl Unsupported {
-    /// The same of the operation, or of the program's descriptor, that `of` gives for this one.
+    /// Replaces the position with `convert(position)`.
     #[must_use]
-    pub fn at(self, of: impl FnOnce(usize) -> usize) -> Self {
+    pub fn at(self, convert: impl FnOnce(usize) -> usize) -> Self {
         match self {
-            Self::Words(position) => Self::Words(of(position)),
-            Self::Nor(position) => Self::Nor(of(position)),
+            Self::Words(position) => Self::Words(convert(position)),
+            Self::Nor(position) => Self::Nor(convert(position)),
         }
     }
 }
 
-/// A place within words.
+/// An address of a word.
 pub trait Offset {
-    /// The place so many bytes further on.
+    /// The address `bytes` bytes higher.
     #[must_use]
     fn offset(&self, bytes: usize) -> Self;
 }
@@ -40,7 +40,7 @@ impl Offset for gpu::DevicePtr {
     }
 }
 
-/// The writes of the 32-bit words that make up `bytes`; none if they are not 4 to [`MOST_BYTES`], in whole words.
+/// The 32-bit writes that make up `bytes`; `None` unless they are 4 to [`MOST_BYTES`] bytes, a multiple of 4.
 pub fn words<A: Offset>(at: A, bytes: &[u8]) -> Option<impl Iterator<Item = MemOp<A>>> {
     let (words, rest) = bytes.as_chunks::<4>();
     if words.is_empty() || !rest.is_empty() || bytes.len() > MOST_BYTES {
@@ -55,11 +55,11 @@ pub fn words<A: Offset>(at: A, bytes: &[u8]) -> Option<impl Iterator<Item = MemO
 
 /// The operations for a GPU's streams, in order.
 ///
-/// - A barrier is left out if nothing was written since the last one. CUDA's writes imply one in front (cuda.h,
+/// - Consecutive barriers become one. CUDA's writes imply a preceding barrier (cuda.h,
 ///   `CU_STREAM_WRITE_VALUE_DEFAULT`), but simulated streams need it.
-/// - Of waits in a row, the last one flushes for all: the flush after it covers what the others waited for.
-/// - A flush that the GPU lacks is left out, as CUDA has it for GPUs that need none.
-/// - A 64-bit word that the GPU cannot write becomes two, the lower first.
+/// - Of consecutive waits, only the last one flushes.
+/// - Flushes are dropped if the GPU lacks them: CUDA omits them on GPUs that need none.
+/// - A 64-bit write that the GPU lacks becomes two 32-bit writes, the lower half first.
 ///
 /// # Errors
 ///
@@ -100,14 +100,14 @@ pub fn lower<A: Offset>(
 fn merge_flushes<A>(ops: &mut [MemOp<A>], can_flush: bool) {
     let runs = ops.chunk_by_mut(|one, next| is_wait(one) && is_wait(next));
     for run in runs {
-        let mut wanted = false;
+        let mut needed = false;
         for op in run.iter_mut() {
             if let MemOp::Wait32 { flush, .. } | MemOp::Wait64 { flush, .. } = op {
-                wanted |= std::mem::take(flush) && can_flush;
+                needed |= std::mem::take(flush) && can_flush;
             }
         }
         if let Some(MemOp::Wait32 { flush, .. } | MemOp::Wait64 { flush, .. }) = run.last_mut() {
-            *flush = wanted;
+            *flush = needed;
         }
     }
 }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_in_a_row_flush_once_and_a_write_ends_the_row() {
+    fn merges_flushes_of_consecutive_waits() {
         let first = [wait(0, true), wait(4, false), write(8, 1)];
         let ops = [&first[..], &[wait(0, true), wait(4, true)]].concat();
         let row = [wait(0, false), wait(4, true)];
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn barriers_in_a_row_are_one() {
+    fn merges_consecutive_barriers() {
         let barrier = MemOp::Barrier;
         let ops = [barrier, barrier, write(0, 1), barrier, barrier];
         let expected = vec![barrier, write(0, 1), barrier];
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_whole_words_up_to_1024() {
+    fn splits_bytes_into_words() {
         let word = |value: [u8; 4]| u32::from_ne_bytes(value);
         let ops = words(at(0), &[1, 2, 3, 4, 5, 6, 7, 8]).expect("whole words");
         let expected = [write(0, word([1, 2, 3, 4])), write(4, word([5, 6, 7, 8]))];
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_gpu_lacks_is_done_otherwise_or_refused() {
+    fn replaces_or_rejects_unsupported_operations() {
         let little = StreamCapabilities {
             words_of_64_bits: false,
             nor: false,

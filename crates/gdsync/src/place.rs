@@ -251,7 +251,7 @@ impl Place {
         match &self.memory {
             Backing::Host(memory) => memory.read(at, to).map_err(gpu_failed("read host memory")),
             Backing::Device(mapped) => mapped
-                .borrowed()
+                .shared()
                 .read(at, to)
                 .map_err(mapping_failed("read GPU memory")),
         }
@@ -269,7 +269,7 @@ impl Place {
                 .write(at, from)
                 .map_err(gpu_failed("write host memory")),
             Backing::Device(mapped) => mapped
-                .taken()
+                .exclusive()
                 .write(at, from)
                 .map_err(mapping_failed("write GPU memory")),
         }
@@ -339,14 +339,14 @@ impl Place {
     ///
     /// # Errors
     ///
-    /// [`Error::Range`]; [`Error::Gpu`] for memory that the GPU does not reach, or an offset that is no multiple of `bytes`.
+    /// [`Error::Range`]; [`Error::Gpu`] for memory that the GPU cannot access, or an unaligned offset.
     pub fn word(&self, offset: usize, bytes: usize) -> Result<Word, Error> {
         let at = self.at(offset, bytes)?;
         let word = match &self.memory {
             Backing::Host(memory) => Word::new(memory, at, bytes),
             Backing::Device(mapped) => Word::new(&mapped.memory, at, bytes),
         };
-        word.map_err(gpu_failed("name a word to a stream"))
+        word.map_err(gpu_failed("pass a word to a stream"))
     }
 
     /// True if both are the same range of the same memory.
@@ -356,7 +356,7 @@ impl Place {
             == (other.address(), other.bytes, other.is_device())
     }
 
-    /// Where in the memory `bytes` bytes at `offset` of this place are.
+    /// The offset in the allocation of `bytes` bytes at `offset` of this place.
     fn at(&self, offset: usize, bytes: usize) -> Result<usize, Error> {
         match offset.checked_add(bytes) {
             Some(end) if end <= self.bytes => Ok(self.start + offset),
@@ -371,10 +371,10 @@ impl Place {
 
 impl fmt::Debug for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let whose = if self.is_device() { "GPU" } else { "host" };
+        let kind = if self.is_device() { "GPU" } else { "host" };
         write!(
             f,
-            "{} bytes of {whose} memory at {:#x}",
+            "{} bytes of {kind} memory at {:#x}",
             self.bytes,
             self.address()
         )
@@ -385,7 +385,7 @@ impl Mapped {
     /// Loads with acquire ordering.
     fn load<T: gdrcopy::Unit>(&self, at: usize) -> Result<T, Error> {
         let value = self
-            .borrowed()
+            .shared()
             .load(at)
             .map_err(mapping_failed("load a word of GPU memory"))?;
         fence(Ordering::Acquire);
@@ -394,7 +394,7 @@ impl Mapped {
 
     /// Stores after earlier writes, and flushes the CPU's write-combining buffers before returning.
     fn store<T: gdrcopy::Unit>(&self, at: usize, value: T) -> Result<(), Error> {
-        let mut mapping = self.taken();
+        let mut mapping = self.exclusive();
         mapping.fence();
         fence(Ordering::Release);
         let stored = mapping.store(at, value);
@@ -402,12 +402,12 @@ impl Mapped {
         stored.map_err(mapping_failed("store a word of GPU memory"))
     }
 
-    /// Nothing is half-done in a mapping, whoever panicked.
-    fn borrowed(&self) -> RwLockReadGuard<'_, Mapping> {
+    /// Ignores poisoning: a panic leaves no partial state in a mapping.
+    fn shared(&self) -> RwLockReadGuard<'_, Mapping> {
         self.mapping.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn taken(&self) -> RwLockWriteGuard<'_, Mapping> {
+    fn exclusive(&self) -> RwLockWriteGuard<'_, Mapping> {
         self.mapping.write().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! A list of memory operations on places: for a stream, or for the CPU.
+//! A list of memory operations on places, executed by a stream or by the CPU.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::lower::{self, Offset};
 use crate::queue::{Prepared, Wait};
 use crate::{Error, Place};
 
-/// A word of a program. Whether it lies within its place is found when it is used.
+/// A word of a program. Its range is checked on use.
 #[derive(Debug, Clone)]
 struct At {
     place: Place,
@@ -23,7 +23,7 @@ impl Offset for At {
     }
 }
 
-/// A list of memory operations. It keeps the places it names, and may be posted any number of times.
+/// A list of memory operations. It keeps its places alive and can be posted repeatedly.
 ///
 /// ```
 /// use gdsync::{Allocator, MemoryLocation, Program};
@@ -75,7 +75,7 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// [`Error::Bytes`] for another number; the program stays as it was.
+    /// [`Error::Bytes`] for another length; the program is unchanged.
     pub fn write(
         &mut self,
         place: &Place,
@@ -104,12 +104,12 @@ impl Program {
         })
     }
 
-    /// Makes what was written so far visible to the whole system before what comes next.
+    /// Makes earlier writes visible to the whole system before later ones.
     pub fn barrier(&mut self) -> &mut Self {
         self.push(MemOp::Barrier)
     }
 
-    /// Makes what third parties wrote over PCIe visible to the GPU, on GPUs that have such a flush.
+    /// Makes other devices' PCIe writes visible to the GPU, on GPUs that have such a flush.
     pub fn flush_remote_writes(&mut self) -> &mut Self {
         self.push(MemOp::FlushRemoteWrites)
     }
@@ -119,7 +119,7 @@ impl Program {
         self.extend(prepared.ops())
     }
 
-    /// Waits for a completion, then lets the CPU poll it. With `flush`, what the NIC wrote before is visible to the GPU.
+    /// Waits for a completion, then lets the CPU poll it. `flush` makes the NIC's earlier writes visible to the GPU.
     pub fn wait(&mut self, wait: &Wait, flush: bool) -> &mut Self {
         self.extend(wait.ops(flush))
     }
@@ -136,16 +136,16 @@ impl Program {
         self.ops.is_empty()
     }
 
-    /// Removes all operations, and keeps the capacity.
+    /// Removes all operations but keeps the capacity.
     pub fn clear(&mut self) {
         self.ops.clear();
     }
 
-    /// Puts all of it into a stream, in as few calls as CUDA allows (255 operations each).
+    /// Enqueues all operations on a stream, in as few calls as CUDA allows (255 operations each).
     ///
     /// # Errors
     ///
-    /// [`Error::Unsupported`] for what the GPU cannot do: nothing was put in then. [`Error::Range`], [`Error::Gpu`].
+    /// [`Error::Unsupported`] for operations that the GPU lacks: nothing was enqueued. [`Error::Range`], [`Error::Gpu`].
     pub fn post(&self, stream: &Stream) -> Result<(), Error> {
         let can = StreamCapabilities::of(stream.gpu()).map_err(|source| Error::Gpu {
             operation: "read what the GPU's streams support",
@@ -154,7 +154,7 @@ impl Program {
         self.post_to(stream, can)
     }
 
-    /// [`Self::post`] without asking for the stream's capabilities each time.
+    /// [`Self::post`] with known capabilities.
     ///
     /// # Errors
     ///
@@ -164,12 +164,12 @@ impl Program {
         let ops = ops.map(|op| op.try_map(|at, bytes| at.place.word(at.offset, bytes)));
         let ops = ops.collect::<Result<Vec<MemOp>, Error>>()?;
         stream.batch(&ops).map_err(|source| Error::Gpu {
-            operation: "put memory operations into a stream",
+            operation: "enqueue memory operations on a stream",
             source,
         })
     }
 
-    /// Does all of it by the CPU, in the calling thread. The timeout is that of each wait.
+    /// Executes all operations on the CPU, in the calling thread. `timeout` limits each wait.
     ///
     /// # Errors
     ///

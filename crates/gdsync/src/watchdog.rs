@@ -92,14 +92,14 @@ pub struct Released {
 impl fmt::Display for Released {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let condition = match self.compare {
-            Compare::Geq => "at least",
-            Compare::Eq => "equal to",
-            Compare::And => "to share a bit with",
-            Compare::Nor => "to lack, together with it, a bit of",
+            Compare::Geq => "GEQ",
+            Compare::Eq => "EQ",
+            Compare::And => "AND",
+            Compare::Nor => "NOR",
         };
         write!(
             f,
-            "{} did not come within {} ms: the word at {:#x} is {:#010x}, and was to be {condition} {:#010x}; it was written to \
+            "{} did not come within {} ms: the word at {:#x} is {:#010x}, expected {condition} {:#010x}; it was written to \
              release the stream",
             self.what,
             self.waited.as_millis(),
@@ -133,7 +133,7 @@ struct State {
 #[derive(Debug)]
 struct Watch {
     number: u64,
-    begun: Instant,
+    start: Instant,
     due: Instant,
     words: Vec<Watched>,
     released: Vec<Released>,
@@ -141,7 +141,7 @@ struct Watch {
 
 /// The words being watched. Dropping it stops the watch.
 #[derive(Debug)]
-#[must_use = "dropped, it is watched no more"]
+#[must_use = "dropping it stops the watch"]
 pub struct Guard {
     shared: Arc<Shared>,
     number: u64,
@@ -169,14 +169,14 @@ impl Watchdog {
     /// Watches these words. After `timeout` it writes each word whose condition does not hold, in
     /// order, repeatedly until the guard is finished or dropped.
     pub fn watch(&self, words: Vec<Watched>, timeout: Duration) -> Guard {
-        let begun = Instant::now();
+        let start = Instant::now();
         let mut state = self.shared.lock();
         let number = state.next;
         state.next += 1;
         state.watches.push(Watch {
             number,
-            begun,
-            due: begun + timeout,
+            start,
+            due: start + timeout,
             words,
             released: Vec::new(),
         });
@@ -283,7 +283,7 @@ impl Watch {
                     seen,
                     value: watched.value,
                     compare: watched.compare,
-                    waited: self.begun.elapsed(),
+                    waited: self.start.elapsed(),
                 });
             }
         }
@@ -303,7 +303,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     #[test]
-    fn a_stream_that_nobody_signals_is_released_and_it_is_told_by_which_words() {
+    fn releases_a_stream_and_reports_its_words() {
         let allocator = Allocator::new(Gpu::sim(), None);
         let words = allocator.place(MemoryLocation::Host, 64).unwrap();
         words.store_u32(8, 0x00ff_00ff).unwrap();
@@ -332,7 +332,7 @@ mod tests {
         let guard = dog.watch(watched, Duration::from_millis(30));
         stream.synchronize_within(LONG).unwrap();
         let released = guard.finish();
-        let told: Vec<_> = released
+        let reported: Vec<_> = released
             .iter()
             .map(|released| (released.address, released.seen, released.value))
             .collect();
@@ -340,7 +340,7 @@ mod tests {
             .iter()
             .map(|(offset, value, _, seen)| (words.address() + *offset as u64, *seen, *value))
             .collect();
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
         assert_eq!(words.load_u32(32).unwrap(), 1);
         assert!(
             released[0]
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_completion_that_is_released_is_no_success() {
+    fn released_completion_is_no_success() {
         for waiting in [Waiting::Nor, Waiting::WithoutNor] {
             let allocator = Allocator::new(Gpu::sim(), None);
             let hca = SimHca::new(allocator.clone()).unwrap();
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_in_time_is_left_alone() {
+    fn keeps_words_that_change_in_time() {
         let allocator = Allocator::new(Gpu::sim(), None);
         let words = allocator.place(MemoryLocation::Host, 64).unwrap();
         let mut program = Program::new();

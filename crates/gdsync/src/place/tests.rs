@@ -20,7 +20,7 @@ pub(crate) fn locations() -> &'static [MemoryLocation] {
 }
 
 #[test]
-fn the_cpu_and_a_stream_reach_the_same_bytes() {
+fn cpu_and_stream_access_same_bytes() {
     let allocator = allocator();
     let stream = allocator.gpu().stream().unwrap();
     for &location in locations() {
@@ -59,7 +59,7 @@ fn the_cpu_and_a_stream_reach_the_same_bytes() {
 }
 
 #[test]
-fn a_part_ends_where_it_ends() {
+fn rejects_ranges_outside_a_part() {
     for &location in locations() {
         let place = allocator().place(location, 4096).unwrap();
         let part = place.part(64, 64).unwrap();
@@ -76,7 +76,7 @@ fn a_part_ends_where_it_ends() {
 }
 
 #[test]
-fn gpu_memory_that_nothing_maps_is_refused() {
+fn gpu_memory_needs_gdrcopy() {
     let allocator = Allocator::new(Gpu::sim(), None);
     assert!(matches!(
         allocator.place(MemoryLocation::Gpu, 64),
@@ -86,7 +86,7 @@ fn gpu_memory_that_nothing_maps_is_refused() {
 }
 
 #[test]
-fn pages_are_used_again_zeroed_once_nobody_holds_them() {
+fn reuses_unshared_pages() {
     let pages = Pages::default();
     let allocator = Allocator::own_pages(Gpu::sim(), &pages);
     let place = allocator.place(MemoryLocation::Host, 100).unwrap();

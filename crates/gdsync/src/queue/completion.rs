@@ -1,4 +1,4 @@
-//! The completion queue: what the CPU polls, and streams wait for.
+//! The completion queue, polled by the CPU and waited for by streams.
 
 use super::{Wait, fits};
 use crate::wire::{
@@ -6,53 +6,53 @@ use crate::wire::{
 };
 use crate::{Error, Place};
 
-/// Where a completion queue lies.
+/// Memory of a completion queue.
 #[derive(Debug, Clone)]
 pub struct CompletionParts {
-    /// Entries: a power of two, at most 2^23.
+    /// Number of CQEs: a power of two, at most 2^23.
     pub entries: u32,
-    /// The ring: 64 bytes an entry.
+    /// The ring: 64 bytes per CQE.
     pub ring: Place,
     /// The doorbell record: 4 bytes.
     pub record: Place,
-    /// A busy word for each wait: 4 bytes an entry, in memory that the GPU reaches.
+    /// A busy word per CQE, 4 bytes each, in memory that the GPU can access.
     pub busy: Place,
     /// How streams wait.
     pub waiting: Waiting,
 }
 
-/// What streams compare the owner bit by.
+/// How streams compare the owner bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Waiting {
-    /// AND in odd passes, NOR in even ones: also an error ends a wait.
+    /// AND in odd passes, NOR in even ones. An error CQE ends a wait too.
     #[default]
     Nor,
-    /// AND and GEQ, for GPUs before Volta: in even passes an error ends no wait, and slots are re-armed as they are polled.
+    /// AND and GEQ, for GPUs before Volta. In even passes an error CQE ends no wait, and polling re-arms slots.
     WithoutNor,
 }
 
-/// A completion queue, polled by the CPU in order. A completion that a stream waits for is polled after the stream has seen it:
-/// else its slot could be written again, with the other owner bit, before the GPU looks.
+/// A completion queue, polled by the CPU in order. The CPU polls a completion only after the stream that waits for it has
+/// seen it: otherwise the NIC could overwrite the slot, with the other owner bit, before the GPU reads it.
 ///
-/// A completion is either polled before a wait for it is taken, and then the next wait is for the one after it, or a wait is taken first.
+/// The next wait is for the first completion that is neither polled nor waited for.
 #[derive(Debug)]
 pub struct CompletionQueue {
     parts: CompletionParts,
     depth: Depth,
-    /// The next to be polled, counted from 0 (modulo 2^32, of which every depth is a divisor).
+    /// Index of the next completion to poll, modulo 2^32 (a multiple of every depth).
     consumer: u32,
-    /// The next to be waited for, likewise; never behind `consumer`.
+    /// Index of the next completion to wait for; never behind `consumer`.
     waited: u32,
-    /// The watched word of each slot as it was polled last: one that changed and is of another pass is an overrun.
+    /// The polled word of each slot at its last poll. Another value of another pass is an overrun.
     seen: Vec<u32>,
 }
 
 impl CompletionQueue {
-    /// An empty queue: every slot is marked as never written ([`INITIAL_OWNER`]), so this comes before the first entry is rung.
+    /// An empty queue. Marks every slot as unwritten ([`INITIAL_OWNER`]), so call it before the first doorbell.
     ///
     /// # Errors
     ///
-    /// [`Error::Wire`] for a depth that is none; [`Error::Size`] for places of another size.
+    /// [`Error::Wire`] for an invalid depth; [`Error::Size`] for places of another size.
     pub fn new(parts: CompletionParts) -> Result<Self, Error> {
         let depth = Depth::completions(parts.entries)?;
         let entries = parts.entries as usize;
@@ -78,26 +78,26 @@ impl CompletionQueue {
         })
     }
 
-    /// Where it lies.
+    /// Its memory.
     #[must_use]
     pub fn parts(&self) -> &CompletionParts {
         &self.parts
     }
 
-    /// Entries.
+    /// Number of CQEs.
     #[must_use]
     pub fn entries(&self) -> u32 {
         self.depth.entries()
     }
 
-    /// Which completion is polled next, counted from 0.
+    /// Index of the next completion to poll, from 0.
     #[must_use]
     pub fn consumer(&self) -> u32 {
         self.consumer
     }
 
-    /// The wait for the next completion that nobody waits for yet. From now on the CPU does not poll that completion until
-    /// the wait is over or [abandoned](Wait::abandon).
+    /// The wait for the next completion without one. The CPU does not poll that completion until the wait is over or
+    /// [abandoned](Wait::abandon).
     ///
     /// # Errors
     ///
@@ -119,11 +119,11 @@ impl CompletionQueue {
         })
     }
 
-    /// The next completion, if there is one and no stream still waits for it. What was polled may be overwritten by the NIC.
+    /// The next completion, if it is written and no stream still waits for it. The NIC may then overwrite its slot.
     ///
     /// # Errors
     ///
-    /// [`Error::Overrun`]; [`Error::Wire`] for an entry that is written and is none, which stays the next.
+    /// [`Error::Overrun`]; [`Error::Wire`] for a malformed CQE, which is not consumed.
     pub fn poll(&mut self) -> Result<Option<Completion>, Error> {
         let n = self.consumer;
         if self.is_waited(n)? {
@@ -149,7 +149,7 @@ impl CompletionQueue {
         Ok(Some(completion))
     }
 
-    /// The next completion also where a stream still waits for it, which stays the next: what a watchdog wants to know.
+    /// The next completion, even if a stream still waits for it. Does not consume it.
     ///
     /// # Errors
     ///
@@ -158,16 +158,16 @@ impl CompletionQueue {
         Ok(self.look(self.consumer)?.map(|(completion, _)| completion))
     }
 
-    /// Whether a stream has a wait for the next completion and is not known to have seen it.
+    /// True if a stream has a wait for the next completion that is not over.
     ///
     /// # Errors
     ///
-    /// [`Error::Gpu`] or [`Error::Mapping`], which the words of a queue do not meet.
+    /// [`Error::Gpu`] or [`Error::Mapping`], not for aligned words such as these.
     pub fn is_held(&self) -> Result<bool, Error> {
         self.is_waited(self.consumer)
     }
 
-    /// The `n`th completion, and the watched word it came with.
+    /// The `n`th completion and its polled word.
     fn look(&self, n: u32) -> Result<Option<(Completion, u32)>, Error> {
         let slot = self.slot(n);
         // The word first: the NIC writes it last.
@@ -199,9 +199,9 @@ impl CompletionQueue {
         }
     }
 
-    /// As after so many completions, with what their slots held.
+    /// Sets the state after `completions` completions.
     #[cfg(test)]
-    pub(super) fn aged(&mut self, completions: u32, seen: Vec<u32>) {
+    pub(super) fn advance_to(&mut self, completions: u32, seen: Vec<u32>) {
         (self.consumer, self.waited, self.seen) = (completions, completions, seen);
     }
 

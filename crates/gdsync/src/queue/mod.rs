@@ -1,5 +1,5 @@
-//! The software's side of a queue pair: entries put in, doorbells rung (by the CPU or by a stream), completions polled and waited
-//! for. Rings, records and registers lie in [places](crate::Place) that somebody else chose; who reads them is not known here.
+//! The software's part of a queue pair: writes WQEs, rings doorbells (by the CPU or by a stream), polls and waits for completions.
+//! Rings, records and registers lie in [places](crate::Place) of the caller; an [HCA](crate::hca) reads them.
 
 mod completion;
 mod receive;
@@ -18,7 +18,7 @@ use gpu::MemOp;
 
 use crate::{Error, Place};
 
-/// `place` has exactly the bytes that `what` needs.
+/// Checks that `place` has exactly `need` bytes.
 fn fits(what: &'static str, place: &Place, need: usize) -> Result<(), Error> {
     match place.len() {
         have if have == need => Ok(()),
@@ -26,7 +26,7 @@ fn fits(what: &'static str, place: &Place, need: usize) -> Result<(), Error> {
     }
 }
 
-/// An operation on the word that a place starts with, for a stream.
+/// The stream operation on the first word of a place.
 fn on_stream(op: MemOp<Place>) -> Result<MemOp, Error> {
     op.try_map(|place, bytes| place.word(0, bytes))
 }

@@ -1,25 +1,25 @@
-//! The receive queue: entries that the CPU posts, for messages to come.
+//! The receive queue, posted by the CPU.
 
 use super::fits;
 use crate::wire::{self, Completion, DataSegment, Depth, SEGMENT, queue_record};
 use crate::{Error, Place};
 
-/// Where a receive queue lies, and whose it is.
+/// Memory and QPN of a receive queue.
 #[derive(Debug, Clone)]
 pub struct ReceiveParts {
-    /// Entries: a power of two, at most 2^15.
+    /// Number of WQEs: a power of two, at most 2^15.
     pub entries: u32,
-    /// Data segments an entry has room for: a power of two.
+    /// Data segments per WQE: a power of two.
     pub segments: u32,
-    /// The ring: 16 bytes × segments × entries.
+    /// The ring: 16 bytes × segments × WQEs.
     pub ring: Place,
     /// The doorbell record: 4 bytes.
     pub record: Place,
-    /// The queue pair's number.
+    /// The QPN.
     pub qpn: u32,
 }
 
-/// A receive queue. It has a record and no register: the NIC looks at it when a message arrives.
+/// A receive queue. It has no doorbell register: the NIC reads the record when a message arrives.
 #[derive(Debug)]
 pub struct ReceiveQueue {
     parts: ReceiveParts,
@@ -27,16 +27,16 @@ pub struct ReceiveQueue {
     stride: usize,
     producer: u16,
     consumer: u16,
-    /// Entries completed so far.
+    /// Number of completed WQEs.
     completed: u64,
 }
 
 impl ReceiveQueue {
-    /// An empty queue. Its record is set to 0.
+    /// An empty queue. Sets its record to 0.
     ///
     /// # Errors
     ///
-    /// [`Error::Wire`] for a depth that is none; [`Error::Size`] for places of another size.
+    /// [`Error::Wire`] for an invalid depth; [`Error::Size`] for places of another size.
     pub fn new(parts: ReceiveParts) -> Result<Self, Error> {
         let depth = Depth::work(parts.entries)?;
         let segments = Depth::work(parts.segments)?;
@@ -58,19 +58,19 @@ impl ReceiveQueue {
         })
     }
 
-    /// Where it lies.
+    /// Its memory and QPN.
     #[must_use]
     pub fn parts(&self) -> &ReceiveParts {
         &self.parts
     }
 
-    /// Entries that can be posted.
+    /// Number of WQEs that can be posted.
     #[must_use]
     pub fn free(&self) -> u32 {
         self.depth.free(self.producer, self.consumer)
     }
 
-    /// Posts an entry: the next message that needs one goes to these pieces of memory. Says its number, counted from 0.
+    /// Posts a WQE with these data segments and returns its number, from 0.
     ///
     /// # Errors
     ///
@@ -92,11 +92,11 @@ impl ReceiveQueue {
         Ok(number)
     }
 
-    /// Frees the entry that a completion is of, and says which number it had. They complete in the order they were posted.
+    /// Frees the WQE of a completion and returns its number. WQEs complete in posting order.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownEntry`] for a completion of something else; the queue is as it was.
+    /// [`Error::UnknownEntry`] for another completion; the queue is unchanged.
     pub fn complete(&mut self, completion: &Completion) -> Result<u64, Error> {
         let (qpn, counter) = (completion.qpn, completion.counter);
         let known =
@@ -109,7 +109,7 @@ impl ReceiveQueue {
         Ok(self.completed - 1)
     }
 
-    /// Bytes of an entry in the ring.
+    /// Bytes of a WQE in the ring.
     #[must_use]
     pub fn stride(&self) -> usize {
         self.stride

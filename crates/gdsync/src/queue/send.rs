@@ -1,4 +1,4 @@
-//! The send queue: entries are prepared in its ring, and rung by the CPU or by a stream.
+//! The send queue: WQEs are prepared in its ring; the CPU or a stream rings the doorbell.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{Ordering, fence};
@@ -12,33 +12,33 @@ use crate::wire::{
 };
 use crate::{Error, Place};
 
-/// Where a send queue lies, and whose it is.
+/// Memory, QPN and transport of a send queue.
 #[derive(Debug, Clone)]
 pub struct SendParts {
     /// Blocks of 64 bytes: a power of two, at most 2^15.
     pub blocks: u32,
-    /// The ring: as many blocks.
+    /// The ring: 64 bytes per block.
     pub ring: Place,
     /// The doorbell record: 4 bytes.
     pub record: Place,
     /// The doorbell register: 8 bytes.
     pub register: Place,
-    /// The queue pair's number.
+    /// The QPN.
     pub qpn: u32,
-    /// What it speaks.
+    /// The transport.
     pub transport: Transport,
 }
 
-/// A send queue. It counts blocks modulo 2^16; an entry takes one to sixteen.
+/// A send queue. It counts blocks modulo 2^16; a WQE takes one to sixteen.
 #[derive(Debug)]
 pub struct SendQueue {
     parts: SendParts,
     depth: Depth,
     producer: u16,
     consumer: u16,
-    /// Number of the next entry, counted from 0.
+    /// Number of the next WQE, from 0.
     next: u64,
-    /// What is in the ring and not known to be done.
+    /// WQEs in the ring without a completion.
     pending: VecDeque<Pending>,
 }
 
@@ -49,11 +49,11 @@ struct Pending {
     blocks: u16,
 }
 
-/// An entry that is in the ring, and of which the NIC knows nothing until its doorbell is rung: once, or together with a later one.
+/// A WQE in the ring. The NIC executes it once its doorbell, or that of a later WQE, is rung.
 ///
-/// Dropped without being rung it stays in the ring, and the next doorbell sends it too.
+/// Dropping it leaves it in the ring, and the next doorbell sends it too.
 #[derive(Debug)]
-#[must_use = "nothing is sent until it is rung, or rolled back"]
+#[must_use = "ring it or roll it back"]
 pub struct Prepared {
     record: Place,
     register: Place,
@@ -63,11 +63,11 @@ pub struct Prepared {
 }
 
 impl SendQueue {
-    /// An empty queue. Its record is set to 0.
+    /// An empty queue. Sets its record to 0.
     ///
     /// # Errors
     ///
-    /// [`Error::Wire`] for a depth that is none; [`Error::Size`] for places of another size.
+    /// [`Error::Wire`] for an invalid depth; [`Error::Size`] for places of another size.
     pub fn new(parts: SendParts) -> Result<Self, Error> {
         let depth = Depth::work(parts.blocks)?;
         fits("a send queue", &parts.ring, parts.blocks as usize * BLOCK)?;
@@ -84,51 +84,41 @@ impl SendQueue {
         })
     }
 
-    /// Where it lies.
+    /// Its memory, QPN and transport.
     #[must_use]
     pub fn parts(&self) -> &SendParts {
         &self.parts
     }
 
-    /// The queue pair's number.
+    /// The QPN.
     #[must_use]
     pub fn qpn(&self) -> u32 {
         self.parts.qpn
     }
 
-    /// Blocks that are free.
+    /// Number of free blocks.
     #[must_use]
     pub fn free(&self) -> u32 {
         self.depth.free(self.producer, self.consumer)
     }
 
-    /// Entries that are prepared and not completed.
+    /// Number of prepared WQEs without a completion.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.pending.len()
     }
 
-    /// Writes an entry into the ring, and rings nothing.
+    /// Writes a WQE into the ring without ringing the doorbell.
     ///
     /// # Errors
     ///
-    /// [`Error::Full`]; [`Error::Transport`]; [`Error::Wire`] for an entry that cannot be, or is longer than the queue.
+    /// [`Error::Full`]; [`Error::Transport`]; [`Error::Wire`] for an invalid WQE, or one longer than the queue.
     pub fn prepare(&mut self, entry: &Wqe) -> Result<Prepared, Error> {
         let transport = self.parts.transport;
-        match (entry.datagram.is_some(), transport) {
-            (true, Transport::Connected) => {
-                return Err(Error::Transport {
-                    has: "has",
-                    transport,
-                });
-            }
-            (false, Transport::Datagram) => {
-                return Err(Error::Transport {
-                    has: "lacks",
-                    transport,
-                });
-            }
-            _ => {}
+        let has_address = entry.datagram.is_some();
+        if has_address != (transport == Transport::Datagram) {
+            let has = if has_address { "has" } else { "lacks" };
+            return Err(Error::Transport { has, transport });
         }
         let mut bytes = [0; MOST_BLOCKS * BLOCK];
         let index = self.producer;
@@ -165,11 +155,11 @@ impl SendQueue {
         })
     }
 
-    /// Takes back the last entry that was prepared. It must never have been rung, by whomever.
+    /// Removes the last prepared WQE. Its doorbell must not have been rung, not even by a stream.
     ///
     /// # Errors
     ///
-    /// [`Error::NotLast`] if there is a later one.
+    /// [`Error::NotLast`] if it is not the last one.
     pub fn roll_back(&mut self, prepared: Prepared) -> Result<(), Error> {
         let number = prepared.entry.number;
         match self.pending.back() {
@@ -186,11 +176,11 @@ impl SendQueue {
         }
     }
 
-    /// Frees the entry that a completion is of and those before it, and says which number it had, counted from 0.
+    /// Frees the WQE of a completion and all earlier ones, and returns its number, from 0.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownEntry`] for a completion of something else; the queue is as it was.
+    /// [`Error::UnknownEntry`] for another completion; the queue is unchanged.
     pub fn complete(&mut self, completion: &Completion) -> Result<u64, Error> {
         let (qpn, counter) = (completion.qpn, completion.counter);
         let known = qpn == self.parts.qpn && completion.event.is_send();
@@ -204,19 +194,19 @@ impl SendQueue {
 }
 
 impl Prepared {
-    /// Number of the entry, counted from 0: what [`SendQueue::complete`] tells.
+    /// Number of the WQE, from 0, as [`SendQueue::complete`] returns it.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.entry.number
     }
 
-    /// What the completion of the entry counts: the block it starts at.
+    /// WQE counter of its CQE: the first block.
     #[must_use]
     pub fn counter(&self) -> u16 {
         self.entry.index
     }
 
-    /// Rings its doorbell: the record, a barrier, the register.
+    /// The operations that ring its doorbell: record, barrier, register.
     #[must_use]
     pub fn ops(&self) -> [MemOp<Place>; 3] {
         [
@@ -236,17 +226,17 @@ impl Prepared {
     ///
     /// # Errors
     ///
-    /// [`Error::Gpu`] for places that the GPU does not reach.
+    /// [`Error::Gpu`] for places that the GPU cannot access.
     pub fn operations(&self) -> Result<[MemOp; 3], Error> {
         let [record, barrier, register] = self.ops().map(on_stream);
         Ok([record?, barrier?, register?])
     }
 
-    /// Rings its doorbell, by the CPU.
+    /// Rings its doorbell by the CPU.
     ///
     /// # Errors
     ///
-    /// [`Error::Gpu`] or [`Error::Mapping`] for places that the CPU cannot write, which those of a queue are not.
+    /// [`Error::Gpu`] or [`Error::Mapping`], not for aligned words such as these.
     pub fn ring(self) -> Result<(), Error> {
         self.record.store_u32(0, queue_record(self.producer))?;
         fence(Ordering::SeqCst);

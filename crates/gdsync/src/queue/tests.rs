@@ -1,4 +1,4 @@
-//! Queues by themselves: what they write, against bytes and numbers written down by hand. No HCA reads them here.
+//! Queues without an HCA: the bytes they write, compared with literals.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ fn done(counter: u16) -> Completion {
     Completion::new(Event::Sent { opcode: 0x0a }, QPN, counter)
 }
 
-/// What a stream is told to do, in order.
+/// The kinds of stream operations, in order.
 fn kinds(operations: &[MemOp]) -> Vec<&'static str> {
     let kind = |operation| {
         let words = format!("{operation:?}");
@@ -66,13 +66,13 @@ fn kinds(operations: &[MemOp]) -> Vec<&'static str> {
     operations.iter().map(kind).collect()
 }
 
-/// An inline send whose entry has so many blocks.
+/// An inline send of `blocks` blocks.
 fn long(blocks: usize, mark: u8) -> Wqe {
     Wqe::send(&[]).inline(&vec![mark; blocks * 64 - 16 - 4])
 }
 
 #[test]
-fn nothing_is_rung_until_it_is_and_then_the_record_first() {
+fn doorbell_writes_record_before_register() {
     for &location in locations() {
         let bench = bench(location, 4 * 64);
         let mut queue = send_queue(&bench, 4);
@@ -118,7 +118,7 @@ fn nothing_is_rung_until_it_is_and_then_the_record_first() {
 }
 
 #[test]
-fn an_entry_wraps_between_blocks_and_a_full_queue_says_so() {
+fn wraps_between_blocks() {
     let bench = bench(MemoryLocation::Host, 4 * 64);
     let mut queue = send_queue(&bench, 4);
     let (first, second) = (
@@ -150,7 +150,7 @@ fn an_entry_wraps_between_blocks_and_a_full_queue_says_so() {
 
 #[test]
 #[cfg_attr(miri, ignore = "65536 entries take an hour")]
-fn the_counter_goes_through_the_end_of_16_bits() {
+fn counter_wraps_at_16_bits() {
     let bench = bench(MemoryLocation::Host, 2 * 64);
     let mut queue = send_queue(&bench, 2);
     for number in 0..70_000_u32 {
@@ -167,7 +167,7 @@ fn the_counter_goes_through_the_end_of_16_bits() {
 }
 
 #[test]
-fn the_last_prepared_is_rolled_back_and_no_other() {
+fn rolls_back_only_the_last_wqe() {
     let bench = bench(MemoryLocation::Host, 8 * 64);
     let mut queue = send_queue(&bench, 8);
     let first = queue.prepare(&long(2, 1)).unwrap();
@@ -184,7 +184,7 @@ fn the_last_prepared_is_rolled_back_and_no_other() {
 }
 
 #[test]
-fn a_completion_of_something_else_changes_nothing() {
+fn rejects_unknown_completions() {
     let bench = bench(MemoryLocation::Host, 8 * 64);
     let mut queue = send_queue(&bench, 8);
     for _ in 0..2 {
@@ -199,13 +199,13 @@ fn a_completion_of_something_else_changes_nothing() {
         );
     }
     assert_eq!((queue.pending(), queue.free()), (2, 4));
-    // One that is done says so of those before it.
+    // A completion completes earlier WQEs too.
     assert_eq!(queue.complete(&done(2)).unwrap(), 1);
     assert_eq!((queue.pending(), queue.free()), (0, 8));
 }
 
 #[test]
-fn receives_are_posted_by_the_record_alone() {
+fn receives_update_the_record() {
     let bench = bench(MemoryLocation::Host, 2 * 32);
     let parts = ReceiveParts {
         entries: 2,
@@ -257,7 +257,7 @@ fn receives_are_posted_by_the_record_alone() {
     );
 }
 
-/// A completion queue, and a NIC's hand that writes to it.
+/// A completion queue, written as a NIC does.
 struct Completions {
     queue: CompletionQueue,
     ring: Place,
@@ -308,7 +308,7 @@ impl Completions {
 }
 
 #[test]
-fn completions_are_polled_in_order_over_many_passes() {
+fn polls_completions_in_order() {
     for (entries, location, waiting) in [
         (1, MemoryLocation::Host, Waiting::Nor),
         (2, MemoryLocation::Gpu, Waiting::WithoutNor),
@@ -340,20 +340,20 @@ fn completions_are_polled_in_order_over_many_passes() {
 }
 
 #[test]
-fn the_count_of_completions_goes_through_its_ends() {
+fn completion_counts_wrap() {
     // The record has 24 bits, the queue counts with 32: neither end is seen.
     for start in [0xff_fffa, u32::MAX - 5] {
         let mut queue = Completions::new(4, MemoryLocation::Host, Waiting::Nor);
         queue.written = start;
         let mut seen = vec![0; 4];
-        // As it would be in the middle of a life: every slot has the pass before.
+        // Fill every slot with a CQE of the previous pass.
         for n in 1..=4 {
             let n = start.wrapping_sub(n);
             let entry = Completion::new(Event::Received, QPN, n as u16).encode(n / 4 % 2 == 1);
             queue.ring.write((n % 4) as usize * 64, &entry).unwrap();
             seen[(n % 4) as usize] = u32::from_ne_bytes(entry[60..].try_into().unwrap());
         }
-        queue.queue.aged(start, seen);
+        queue.queue.advance_to(start, seen);
         for n in 0..12 {
             assert_eq!(queue.polled(), None);
             let wait = queue.queue.take_wait().unwrap();
@@ -370,7 +370,7 @@ fn the_count_of_completions_goes_through_its_ends() {
 }
 
 #[test]
-fn what_a_stream_waits_for_is_not_polled_before_it_was_seen() {
+fn poll_follows_the_streams_wait() {
     let mut queue = Completions::new(2, MemoryLocation::Host, Waiting::Nor);
     let stream = queue.allocator.gpu().stream().unwrap();
     for pass in 0..6 {
@@ -412,20 +412,20 @@ fn what_a_stream_waits_for_is_not_polled_before_it_was_seen() {
             (Some(first), Some(first + 1), None)
         );
     }
-    // Nobody waits on the GPU after all.
+    // An abandoned wait.
     let wait = queue.queue.take_wait().unwrap();
     queue.write(Event::Received);
     assert_eq!(queue.polled(), None);
     wait.abandon().unwrap();
     assert_eq!(queue.polled(), Some(12));
-    // What the CPU polls first no wait is for.
+    // A polled completion has no wait.
     queue.write(Event::Received);
     assert_eq!(queue.polled(), Some(13));
     assert_eq!(queue.queue.take_wait().unwrap().index(), 14);
 }
 
 #[test]
-fn an_error_ends_a_wait_by_the_owner_bit_and_none_by_geq() {
+fn error_ends_owner_bit_waits() {
     let failed = Event::SendFailed(Failed {
         syndrome: Syndrome::RemoteAccess,
         vendor: 0x88,
@@ -452,7 +452,7 @@ fn an_error_ends_a_wait_by_the_owner_bit_and_none_by_geq() {
 }
 
 #[test]
-fn an_overrun_is_told_and_never_taken_for_a_completion() {
+fn detects_overrun() {
     for polled in 0..9 {
         let mut queue = Completions::new(4, MemoryLocation::Host, Waiting::Nor);
         for counter in 0..polled {
@@ -473,14 +473,14 @@ fn an_overrun_is_told_and_never_taken_for_a_completion() {
 }
 
 #[test]
-fn the_initial_value_of_the_provider_would_end_the_first_wait() {
+fn initial_owner_byte_ends_no_wait() {
     let mut queue = Completions::new(2, MemoryLocation::Host, Waiting::Nor);
     let wait = queue.queue.take_wait().unwrap();
     assert_eq!(bytes(&queue.ring)[63], 0xf1);
     assert!(!wait.is_over().unwrap());
     queue.ring.write(63, &[0xf0]).unwrap();
     assert!(wait.is_over().unwrap(), "why it is 0xf1");
-    // The CPU does not fall for it.
+    // The CPU rejects it.
     wait.abandon().unwrap();
     assert_eq!(queue.polled(), None);
 }

@@ -6,10 +6,9 @@ use super::on_stream;
 use crate::wire::Watch;
 use crate::{Error, Place};
 
-/// The wait for one completion, and the word that says that it is over. It is given to a stream, or abandoned; forgotten, the CPU
-/// never polls that completion.
+/// The wait for one completion. Post it to a stream or abandon it: until then the CPU does not poll that completion.
 #[derive(Debug, Clone)]
-#[must_use = "the CPU does not poll what is waited for until the wait is over"]
+#[must_use = "the CPU does not poll the completion until the wait is over or abandoned"]
 pub struct Wait {
     pub(super) index: u32,
     pub(super) word: Place,
@@ -18,19 +17,19 @@ pub struct Wait {
 }
 
 impl Wait {
-    /// Which completion of its queue, counted from 0.
+    /// Index of the completion in its queue, from 0.
     #[must_use]
     pub fn index(&self) -> u32 {
         self.index
     }
 
-    /// The watched word, at offset 0 of its place.
+    /// The polled word, at offset 0 of its place.
     #[must_use]
     pub fn word(&self) -> &Place {
         &self.word
     }
 
-    /// What the word is compared with, and how.
+    /// The comparison and its right-hand side.
     #[must_use]
     pub fn condition(&self) -> (u32, Compare) {
         match self.watch {
@@ -40,15 +39,15 @@ impl Wait {
         }
     }
 
-    /// The busy word, at offset 0 of its place: 1 until the wait is over, and then 0.
+    /// The busy word, at offset 0 of its place: 1 until the wait is over, then 0.
     #[must_use]
     pub fn busy(&self) -> &Place {
         &self.busy
     }
 
-    /// The wait, then the write that lets the CPU poll.
+    /// The wait, then the write of the busy word that lets the CPU poll.
     ///
-    /// `flush` flushes remote writes after the wait: on GPUs that can, and whose order of remote writes does not cover themselves.
+    /// `flush` flushes remote writes after the wait, for GPUs that support it and do not order those writes themselves.
     #[must_use]
     pub fn ops(&self, flush: bool) -> [MemOp<Place>; 2] {
         let (value, compare) = self.condition();
@@ -66,22 +65,22 @@ impl Wait {
     ///
     /// # Errors
     ///
-    /// [`Error::Gpu`] for places that the GPU does not reach.
+    /// [`Error::Gpu`] for places that the GPU cannot access.
     pub fn operations(&self, flush: bool) -> Result<[MemOp; 2], Error> {
         let [wait, busy] = self.ops(flush).map(on_stream);
         Ok([wait?, busy?])
     }
 
-    /// Whether its completion has been written.
+    /// True if its completion is written.
     ///
     /// # Errors
     ///
-    /// [`Error::Gpu`] or [`Error::Mapping`], which the words of a queue do not meet.
+    /// [`Error::Gpu`] or [`Error::Mapping`], not for aligned words such as these.
     pub fn is_over(&self) -> Result<bool, Error> {
         Ok(self.watch.holds(self.word.load_u32(0)?))
     }
 
-    /// No stream will wait: the CPU may poll the completion.
+    /// Ends the wait without a stream: the CPU may poll the completion.
     ///
     /// # Errors
     ///

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_completion_is_what_the_header_says() {
+    fn matches_hand_written_bytes() {
         let (completion, mut bytes) = received();
         assert_eq!(completion.encode(true), bytes);
         assert_eq!(Completion::decode(&bytes), Ok(completion));
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_has_its_syndromes_at_54() {
+    fn error_matches_hand_written_bytes() {
         let failed = Failed {
             syndrome: Syndrome::RemoteAccess,
             vendor: 0x88,
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn opcodes_that_are_no_completion_are_errors() {
+    fn rejects_unknown_opcodes() {
         let of = |op_own| {
             let mut bytes = [0; 64];
             bytes[63] = op_own;
@@ -353,7 +353,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_a_completion_or_an_error(bytes in proptest::array::uniform32(any::<[u8; 2]>())) {
+        fn decoding_any_bytes_round_trips(bytes in proptest::array::uniform32(any::<[u8; 2]>())) {
             let mut entry = [0; 64];
             entry.copy_from_slice(bytes.as_flattened());
             if let Ok(completion) = Completion::decode(&entry) {

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn depths_are_powers_of_two_that_can_be_counted() {
+    fn accepts_powers_of_two_up_to_the_limit() {
         for entries in [1, 2, 4096, 1 << 15] {
             assert_eq!(Depth::work(entries).unwrap().entries(), entries);
         }
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn work_queues_count_through_the_end_of_16_bits() {
+    fn work_counters_wrap_at_16_bits() {
         let depth = Depth::work(8).unwrap();
         assert_eq!((depth.used(3, 0xfffe), depth.free(3, 0xfffe)), (5, 3));
         assert_eq!(depth.slot(0x1_0003), 3);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_owner_bit_changes_with_each_pass() {
+    fn owner_bit_toggles_per_pass() {
         let depth = Depth::completions(4).unwrap();
         let bits: Vec<bool> = (0..12).map(|n| depth.parity(n)).collect();
         let (even, odd) = ([false; 4], [true; 4]);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn watches_hold_for_the_pass_they_are_of() {
+    fn watches_match_their_pass() {
         let depth = Depth::completions(2).unwrap();
         assert_eq!(depth.watch(0), Watch::Nor(0xfeff_ffff));
         assert_eq!(depth.watch(2), Watch::And(0x0100_0000));
@@ -200,18 +200,18 @@ mod tests {
             assert_eq!(depth.watch(0).holds(word), first, "{word:#x}");
             assert_eq!(depth.watch(2).holds(word), second, "{word:#x}");
         }
-        // What libgdsync met with rdma-core's own initial value: the wait of pass 0 holds at once.
+        // rdma-core's initial value satisfies the wait of pass 0 at once, a bug of libgdsync.
         assert!(depth.watch(0).holds(0xf000_0000));
-        // Without NOR: not before, not for an error.
+        // Without NOR neither the initial value nor an error satisfies the wait.
         assert!(!Watch::Geq(0).holds(0xf100_0000) && Watch::Geq(0).holds(0x0000_0000));
         assert!(!Watch::Geq(0).holds(0xd000_0000));
     }
 
     #[test]
     #[cfg(target_endian = "little")]
-    fn a_rearmed_slot_satisfies_no_wait_of_the_next_pass() {
+    fn rearmed_slot_satisfies_no_wait() {
         let depth = Depth::completions(2).unwrap();
-        // Polled in pass 0, watched in pass 1; and the other way round.
+        // Polled in pass 0 and waited for in pass 1, and the reverse.
         assert!(
             !depth.watch(2).holds(rearmed(false))
                 && !depth.watch_without_nor(2).holds(rearmed(false))
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_big_endian_and_cut() {
+    fn records_are_big_endian() {
         assert_eq!(queue_record(0x1234).to_ne_bytes(), [0, 0, 0x12, 0x34]);
         assert_eq!(
             completion_record(0x89ab_cdef).to_ne_bytes(),
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_written_in_its_own_pass_alone() {
+    fn cqe_is_valid_in_its_pass() {
         let depth = Depth::completions(4).unwrap();
         assert!(depth.is_written(0, 0x20) && !depth.is_written(0, 0x21));
         assert!(depth.is_written(4, 0xd1) && !depth.is_written(4, 0xd0));

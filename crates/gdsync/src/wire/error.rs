@@ -5,7 +5,7 @@
 #[non_exhaustive]
 pub enum Error {
     /// Too few bytes.
-    #[error("the entry needs {need} bytes and there are {have}")]
+    #[error("buffer too short: {need} bytes needed, {have} available")]
     Short {
         /// Required bytes.
         need: usize,
@@ -14,16 +14,14 @@ pub enum Error {
     },
     /// A WQE of more than 63 segments: the size field has 6 bits.
     #[error(
-        "the entry would be {segments} segments of 16 bytes; 63 is the most: use fewer data segments or less inline data"
+        "WQE too large: {segments} segments of 16 bytes, limit 63; use fewer data segments or less inline data"
     )]
     TooLarge {
         /// Segments, the control segment included.
         segments: usize,
     },
     /// A send WQE with too few segments for its opcode.
-    #[error(
-        "the entry says that it is {segments} segments of 16 bytes long, and its opcode needs {need}"
-    )]
+    #[error("invalid WQE size: {segments} segments of 16 bytes, its opcode needs {need}")]
     Size {
         /// Segments of the WQE.
         segments: usize,
@@ -31,7 +29,7 @@ pub enum Error {
         need: usize,
     },
     /// An unknown opcode.
-    #[error("opcode {opcode:#04x} with modifier {modifier:#04x} is not known here")]
+    #[error("unknown opcode {opcode:#04x} with modifier {modifier:#04x}")]
     Opcode {
         /// The opcode.
         opcode: u8,
@@ -39,13 +37,13 @@ pub enum Error {
         modifier: u8,
     },
     /// Unknown flags in a control segment.
-    #[error("the flags {flags:#04x} of a control segment have a meaning that is not known here")]
+    #[error("unknown flags {flags:#04x} in a control segment")]
     Flags {
         /// The byte `fm_ce_se`.
         flags: u8,
     },
     /// A number too wide for its field.
-    #[error("{what} is {value:#x} and has {bits} bits")]
+    #[error("{what} {value:#x} exceeds {bits} bits")]
     Wide {
         /// The field.
         what: &'static str,
@@ -55,15 +53,13 @@ pub enum Error {
         bits: u32,
     },
     /// A data segment of 2 GiB or more, or of 0 bytes, which a NIC reads as 2 GiB.
-    #[error("a data segment of {length:#x} bytes: it must have at least 1 and less than 2^31")]
+    #[error("invalid length {length:#x} of a data segment: at least 1, less than 2^31")]
     SegmentLength {
         /// Length in bytes.
         length: u32,
     },
     /// Inline data that does not fill the remaining segments of the WQE.
-    #[error(
-        "{length} bytes inline, where the rest of the entry has room for {room} and must be filled"
-    )]
+    #[error("invalid inline length {length}: it must fill the {room} remaining bytes of the WQE")]
     Inline {
         /// Length in the inline segment.
         length: usize,
@@ -79,24 +75,22 @@ pub enum Error {
         why: &'static str,
     },
     /// A CQE not written since the queue was created or re-armed.
-    #[error("the completion entry has not been written yet")]
+    #[error("the CQE has not been written yet")]
     Unwritten,
     /// An unknown CQE opcode.
-    #[error("completion opcode {opcode} is not known here")]
+    #[error("unknown CQE opcode {opcode}")]
     CompletionOpcode {
         /// The upper half of `op_own`.
         opcode: u8,
     },
     /// A CQE with inline data or in compressed format: the queue uses an unsupported feature.
-    #[error(
-        "the completion entry has format {format}: scatter to completion entries and their compression must be off"
-    )]
+    #[error("unsupported CQE format {format}: turn off scatter to CQE and CQE compression")]
     CompletionFormat {
         /// Bits 2 and 3 of `op_own`.
         format: u8,
     },
     /// A queue depth that is too large or not a power of two.
-    #[error("a queue of {entries} entries: it must be a power of two, at most {most}")]
+    #[error("invalid queue depth {entries}: a power of two, at most {most}")]
     Depth {
         /// Requested depth.
         entries: u32,

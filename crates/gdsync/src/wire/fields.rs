@@ -1,4 +1,4 @@
-//! Big-endian fields at offsets of a byte slice; outside of it is an error, never a panic.
+//! Big-endian fields at offsets in a byte slice, bounds-checked.
 
 use super::Error;
 

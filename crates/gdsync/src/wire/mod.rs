@@ -1,8 +1,7 @@
-//! The layouts of mlx5's queue entries and the counting of its queues: bytes in, values out, no memory and no device.
+//! The layouts of mlx5's WQEs and CQEs and the index arithmetic of its queues. Pure functions on byte slices.
 //!
-//! Everything here is big-endian in memory, as mlx5 has it, except the watched word of a completion entry, which a GPU loads
-//! little-endian. Numbers and layouts are those of rdma-core's `providers/mlx5/mlx5dv.h`; what a provider does beyond them
-//! (which segments it leaves out, where entries wrap) is that of its `qp.c` and `cq.c`.
+//! All fields are big-endian in memory; a GPU loads the polled word of a CQE as little-endian. Numbers and layouts are from
+//! rdma-core's `providers/mlx5/mlx5dv.h`; conventions beyond them (omitted segments, wrapping) from its `qp.c` and `cq.c`.
 //!
 //! ```
 //! use gdsync::wire::{BLOCK, DataSegment, Transport, Wqe};
@@ -36,23 +35,23 @@ pub use error::Error;
 pub use receive::{decode as decode_receive, encode as encode_receive};
 pub use syndrome::Syndrome;
 
-/// Bytes of a basic block of a send queue (`MLX5_SEND_WQE_BB`), and of a completion entry.
+/// Bytes of a basic block of a send queue (`MLX5_SEND_WQE_BB`), and of a CQE.
 pub const BLOCK: usize = 64;
 
-/// Bytes of a segment: what entries are made of and counted in (`ds`).
+/// Bytes of a segment, the unit of a WQE's size (`ds`).
 pub const SEGMENT: usize = 16;
 
-/// The key that ends a receive entry shorter than its stride (`MLX5_INVALID_LKEY`).
+/// The key that ends a receive WQE shorter than its stride (`MLX5_INVALID_LKEY`).
 pub const END_KEY: u32 = 0x100;
 
-/// A piece of local memory: where an entry's bytes come from or go to.
+/// An SGE: a range of registered local memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DataSegment {
-    /// Bytes; fewer than 2^31. A segment of none is left out of an entry.
+    /// Length in bytes, below 2^31. Encoding omits segments of 0 bytes.
     pub length: u32,
-    /// The lkey of a registered region.
+    /// The lkey.
     pub key: u32,
-    /// Address within that region.
+    /// Address in the memory region.
     pub address: u64,
 }
 
@@ -73,7 +72,7 @@ impl DataSegment {
         })
     }
 
-    /// Lengths have 31 bits: the highest says that bytes follow inline.
+    /// Lengths have 31 bits: the highest bit marks an inline segment.
     fn fits(&self) -> Result<(), Error> {
         if self.length >> 31 == 0 {
             Ok(())

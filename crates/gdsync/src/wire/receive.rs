@@ -1,11 +1,11 @@
-//! Receive queue entries: data segments, ended by a key where they are fewer than the entry has room for.
+//! Receive WQEs: data segments, terminated by a key if they do not fill the WQE.
 
 use super::{DataSegment, END_KEY, Error, SEGMENT};
 
-/// Writes a receive entry over all of `to`, whose length is the queue's stride (a multiple of 16).
+/// Encodes a receive WQE into all of `to`, whose length is the queue's stride (a multiple of 16).
 ///
-/// Segments of no bytes are left out. What is left of the stride is the end segment (length 0, [`END_KEY`], address 0), if there
-/// is room for one, and zeros. rdma-core leaves those as they were; a NIC does not look behind the end.
+/// Omits segments of 0 bytes. The rest of the stride becomes an end segment (length 0, [`END_KEY`], address 0), if there is
+/// room for one, and zeros. rdma-core keeps the old bytes there; a NIC does not read past the end segment.
 ///
 /// # Errors
 ///
@@ -29,11 +29,11 @@ pub fn encode(segments: &[DataSegment], to: &mut [u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads the segments of a receive entry that is as long as its queue's stride.
+/// Decodes the segments of a receive WQE, which is as long as its queue's stride.
 ///
 /// # Errors
 ///
-/// [`Error::SegmentLength`] for a segment of no bytes that is not the end, or of 2^31 and more.
+/// [`Error::SegmentLength`] for a segment of 0 bytes that is not the end segment, or of 2^31 or more.
 pub fn decode(from: &[u8]) -> Result<Vec<DataSegment>, Error> {
     let mut segments = Vec::new();
     for position in 0..from.len() / SEGMENT {
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_entry_is_ended_and_a_full_one_is_not() {
+    fn terminates_short_wqes() {
         let segment = DataSegment {
             length: 0x0102_0304,
             key: 0x0506_0708,
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_of_no_bytes_are_left_out_and_too_many_are_refused() {
+    fn omits_empty_segments() {
         let some = |length| DataSegment {
             length,
             key: 7,
@@ -93,8 +93,8 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_of_no_bytes_with_a_key_is_an_error() {
-        // A NIC takes it for 2 GiB.
+    fn rejects_empty_segment_with_key() {
+        // A NIC reads it as 2 GiB.
         assert_eq!(decode(&[0; 16]), Err(Error::SegmentLength { length: 0 }));
     }
 }

@@ -1,65 +1,65 @@
-//! Why a request or a receive failed: the syndromes of an error completion.
+//! Syndromes of error CQEs.
 
 use std::fmt;
 
-/// The syndrome of an error completion: `MLX5_CQE_SYNDROME_…`.
+/// The syndrome of an error CQE: `MLX5_CQE_SYNDROME_…`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Syndrome {
-    /// 0x01: a message is longer than what was posted for it, or than a message may be.
+    /// 0x01: a message is longer than its receive buffer, or than the limit.
     LocalLength,
-    /// 0x02: the entry is not one that this queue pair can do.
+    /// 0x02: the queue pair does not support this WQE.
     LocalOperation,
-    /// 0x04: local memory of the entry is not registered, or not for this.
+    /// 0x04: local memory is not registered, or lacks the access right.
     LocalProtection,
-    /// 0x05: the queue pair had failed before, and gave this one up.
+    /// 0x05: flushed after an earlier error of the queue pair.
     Flushed,
     /// 0x06: binding a memory window failed.
     WindowBind,
-    /// 0x10: the response of the remote end was unexpected.
+    /// 0x10: unexpected response of the remote side.
     BadResponse,
     /// 0x11: received data cannot be written to local memory.
     LocalAccess,
-    /// 0x12: the remote side refused the request as one it does not do.
+    /// 0x12: the remote side rejected the request as invalid.
     RemoteInvalidRequest,
-    /// 0x13: the remote side's memory is not registered for this, or the key or the address is wrong.
+    /// 0x13: remote memory is not registered with this access right, or its key or address is wrong.
     RemoteAccess,
-    /// 0x14: the remote end could not execute the request.
+    /// 0x14: the remote side could not execute the request.
     RemoteOperation,
     /// 0x15: the remote side does not answer.
     TransportRetry,
-    /// 0x16: the remote side had nothing posted to receive into, for too long.
+    /// 0x16: the remote side had no receive posted until the retries ran out.
     ReceiverNotReady,
-    /// 0x22: the remote end aborted the operation.
+    /// 0x22: the remote side aborted the operation.
     RemoteAborted,
     /// Another number.
     Other(u8),
 }
 
-/// Number, syndrome, the name in rdma-core (after `MLX5_CQE_SYNDROME_`) and its words.
+/// Number, syndrome, name in rdma-core (after `MLX5_CQE_SYNDROME_`) and description.
 const KNOWN: [(u8, Syndrome, &str, &str); 13] = [
     (
         0x01,
         Syndrome::LocalLength,
         "LOCAL_LENGTH_ERR",
-        "a message is longer than the buffer posted for it, or than a message may be",
+        "a message is longer than its receive buffer, or than the limit",
     ),
     (
         0x02,
         Syndrome::LocalOperation,
         "LOCAL_QP_OP_ERR",
-        "the entry is not one that the queue pair can do",
+        "the queue pair does not support this WQE",
     ),
     (
         0x04,
         Syndrome::LocalProtection,
         "LOCAL_PROT_ERR",
-        "local memory of the entry is not registered, or not for this",
+        "local memory is not registered, or lacks the access right",
     ),
     (
         0x05,
         Syndrome::Flushed,
         "WR_FLUSH_ERR",
-        "an earlier entry of the queue pair failed, and this one was given up",
+        "flushed after an earlier error of the queue pair",
     ),
     (
         0x06,
@@ -71,7 +71,7 @@ const KNOWN: [(u8, Syndrome, &str, &str); 13] = [
         0x10,
         Syndrome::BadResponse,
         "BAD_RESP_ERR",
-        "the response of the remote end was unexpected",
+        "unexpected response of the remote side",
     ),
     (
         0x11,
@@ -83,7 +83,7 @@ const KNOWN: [(u8, Syndrome, &str, &str); 13] = [
         0x12,
         Syndrome::RemoteInvalidRequest,
         "REMOTE_INVAL_REQ_ERR",
-        "the remote side refused the request: too long, or not one that its queue pair does",
+        "the remote side rejected the request: too long, or unsupported by its queue pair",
     ),
     (
         0x13,
@@ -95,30 +95,30 @@ const KNOWN: [(u8, Syndrome, &str, &str); 13] = [
         0x14,
         Syndrome::RemoteOperation,
         "REMOTE_OP_ERR",
-        "the remote end could not execute the request",
+        "the remote side could not execute the request",
     ),
     (
         0x15,
         Syndrome::TransportRetry,
         "TRANSPORT_RETRY_EXC_ERR",
-        "the remote side does not answer: the way to it, or it is gone",
+        "the remote side does not answer: it is gone, or the path to it is down",
     ),
     (
         0x16,
         Syndrome::ReceiverNotReady,
         "RNR_RETRY_EXC_ERR",
-        "the remote end had no receive posted",
+        "the remote side had no receive posted",
     ),
     (
         0x22,
         Syndrome::RemoteAborted,
         "REMOTE_ABORTED_ERR",
-        "the remote end aborted the operation",
+        "the remote side aborted the operation",
     ),
 ];
 
 impl Syndrome {
-    /// All that rdma-core knows, by number.
+    /// All syndromes of rdma-core, by number.
     pub fn known() -> impl Iterator<Item = Self> {
         KNOWN.iter().map(|&(_, syndrome, ..)| syndrome)
     }
@@ -136,12 +136,12 @@ impl Syndrome {
         match (self, self.entry()) {
             (Self::Other(code), _) => code,
             (_, Some(&(code, ..))) => code,
-            // Every variant but `Other` is in the table; a test holds that.
+            // Unreachable: a test checks that every variant but `Other` is in the table.
             (_, None) => 0,
         }
     }
 
-    /// The name in rdma-core, as in `MLX5_CQE_SYNDROME_LOCAL_PROT_ERR`; none for a number it does not have.
+    /// The name in rdma-core without the prefix `MLX5_CQE_SYNDROME_`; `None` for other numbers.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         self.entry().map(|&(_, _, name, _)| name)
@@ -155,8 +155,8 @@ impl Syndrome {
 impl fmt::Display for Syndrome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.entry() {
-            Some((code, _, name, words)) => write!(f, "{words} ({name}, syndrome {code:#04x})"),
-            None => write!(f, "a syndrome that is not known ({:#04x})", self.code()),
+            Some((code, _, name, text)) => write!(f, "{text} ({name}, syndrome {code:#04x})"),
+            None => write!(f, "unknown syndrome {:#04x}", self.code()),
         }
     }
 }
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_number_is_a_syndrome_and_back() {
+    fn numbers_round_trip() {
         for code in 0..=u8::MAX {
             assert_eq!(Syndrome::of(code).code(), code);
         }
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_syndrome_says_what_it_means() {
+    fn displays_name_and_number() {
         let text = Syndrome::of(0x13).to_string();
         assert!(text.contains("REMOTE_ACCESS_ERR, syndrome 0x13"), "{text}");
         assert!(Syndrome::of(0x77).to_string().contains("0x77"));

@@ -207,7 +207,7 @@ impl Control {
         if segments > MOST_SEGMENTS {
             return Err(Error::TooLarge { segments });
         }
-        narrow("the queue pair's number", self.qpn.into(), QPN_BITS)?;
+        narrow("QPN", self.qpn.into(), QPN_BITS)?;
         let index = u32::from(self.index);
         fields::put_u32(to, 0, index << 8 | self.opcode as u32)?;
         fields::put_u32(to, 4, self.qpn << 8 | u32::from(self.segments))?;
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_flags_are_those_of_the_provider() {
+    fn flags_match_rdma_core() {
         let fenced = Flags {
             signalled: true,
             solicited: true,
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_control_segment_is_what_the_header_says() {
+    fn matches_hand_written_bytes() {
         let control = Control {
             index: 0x1234,
             opcode: Opcode::SendImmediate,
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_control_segment_is_refused() {
+    fn rejects_malformed_segments() {
         let mut bytes = [0; 16];
         assert_eq!(
             Control::decode(&bytes),

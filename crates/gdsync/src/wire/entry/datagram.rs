@@ -1,51 +1,51 @@
-//! The address of a datagram: to whom, and the way there.
+//! The address of a datagram: destination QPN and path.
 
 use super::control::narrow;
 use crate::wire::{Error, fields};
 
-/// Whom a datagram is for, and the way there: 48 bytes.
+/// Destination and path of a datagram: 48 bytes.
 ///
 /// ```text
-///  0  u32  key of the far queue pair       16  u8[4]  0
+///  0  u32  remote Q_Key                    16  u8[4]  0
 ///  4  u32  0                               20  u8[6]  MAC
-///  8  u32  1 << 31 | far queue pair        26  u8     traffic class
+///  8  u32  1 << 31 | remote QPN            26  u8     traffic class
 /// 12  u8   rate << 4 | service level       27  u8     hop limit
 /// 13  u8   source path                     28  u32    route << 30 | GID index << 20 | flow label
 /// 14  u16  LID (or UDP port)               32  u8[16] GID
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Datagram {
-    /// The far queue pair, 24 bits.
+    /// The remote QPN, 24 bits.
     pub qpn: u32,
-    /// What that queue pair asks of who sends to it (its Q_Key).
+    /// The remote Q_Key.
     pub key: u32,
-    /// The way there.
+    /// The path.
     pub path: AddressVector,
 }
 
-/// The way to a port, as a datagram's entry has it.
+/// The path to a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct AddressVector {
-    /// `stat_rate_sl`: the rate in the upper four bits; below, the service level (InfiniBand) or twice the priority (Ethernet).
+    /// `stat_rate_sl`: static rate in the upper four bits; service level (InfiniBand) or twice the priority (Ethernet) below.
     pub rate_and_level: u8,
-    /// `fl_mlid`: the lower bits of the source's LID, 7 bits; 0 on Ethernet.
+    /// `fl_mlid`: the lower 7 bits of the source LID; 0 on Ethernet.
     pub source_path: u8,
-    /// LID of the far port; on Ethernet, the source port of RoCE v2's UDP packets.
+    /// The remote LID; on Ethernet, the UDP source port of RoCE v2.
     pub lid: u16,
-    /// MAC address of the far port, or of the router; zeros on InfiniBand.
+    /// MAC address of the remote port or the router; zeros on InfiniBand.
     pub mac: [u8; 6],
-    /// InfiniBand: whether packets have a global route header. 0 on Ethernet, where all have one.
+    /// InfiniBand: packets have a GRH. False on Ethernet, where all have one.
     pub has_route: bool,
-    /// The global route; zeros without one.
+    /// The GRH; zeros without one.
     pub route: GlobalRoute,
 }
 
 /// A global route (GRH).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct GlobalRoute {
-    /// The far port's GID.
+    /// The remote port's GID.
     pub gid: [u8; 16],
-    /// Index of the GID sent from.
+    /// Index of the source GID.
     pub source_index: u8,
     /// Flow label, 20 bits.
     pub flow_label: u32,
@@ -62,8 +62,8 @@ const ROUTE: u32 = 1 << 30;
 const FLOW_LABEL: u32 = 0xf_ffff;
 
 impl AddressVector {
-    /// Over Ethernet: RoCE, which always has a global route. `udp_port` is the source port of RoCE v2 packets, 0 for v1; `priority`
-    /// 0 to 7; `rate` 0 for the port's own, else mlx5's number of one.
+    /// A RoCE path, which always has a GRH. `udp_port` is the source port of RoCE v2, 0 for v1; `priority` is 0 to 7;
+    /// `rate` is 0 for the port's rate, else mlx5's number of a static rate.
     #[must_use]
     pub fn ethernet(
         mac: [u8; 6],
@@ -82,7 +82,7 @@ impl AddressVector {
         }
     }
 
-    /// Over InfiniBand. `level` 0 to 15; `rate` as for Ethernet; `source_path` 0 to 127.
+    /// An InfiniBand path. `level` is 0 to 15, `rate` as for Ethernet, `source_path` 0 to 127.
     #[must_use]
     pub fn infiniband(
         lid: u16,
@@ -101,12 +101,12 @@ impl AddressVector {
         }
     }
 
-    /// From the 48 bytes of an address handle, as `mlx5dv_init_obj` shows them. Their first twelve are not looked at: there stand in an
-    /// entry the far queue pair and its key.
+    /// Decodes the 48 bytes of an address handle from `mlx5dv_init_obj`. Ignores the first twelve, which hold QPN and Q_Key
+    /// in a WQE.
     ///
     /// # Errors
     ///
-    /// [`Error::Wide`] for bytes that no address has.
+    /// [`Error::Wide`] for reserved bits.
     pub fn decode(from: &[u8; BYTES]) -> Result<Self, Error> {
         Self::at(from, 0)
     }
@@ -114,7 +114,7 @@ impl AddressVector {
     fn at(from: &[u8], offset: usize) -> Result<Self, Error> {
         let last = fields::u32_at(from, offset + 28)?;
         narrow(
-            "the word of GID index and flow label",
+            "word with GID index and flow label",
             (last & !ROUTE).into(),
             28,
         )?;
@@ -137,9 +137,9 @@ impl AddressVector {
 
 impl Datagram {
     pub(super) fn put(&self, to: &mut [u8], offset: usize) -> Result<(), Error> {
-        narrow("the far queue pair's number", self.qpn.into(), 24)?;
+        narrow("remote QPN", self.qpn.into(), 24)?;
         let (path, route) = (&self.path, &self.path.route);
-        narrow("the flow label", route.flow_label.into(), 20)?;
+        narrow("flow label", route.flow_label.into(), 20)?;
         let flag = if path.has_route { ROUTE } else { 0 };
         let index = u32::from(route.source_index) << 20;
         fields::put_u32(to, offset, self.key)?;
@@ -157,7 +157,7 @@ impl Datagram {
     pub(super) fn at(from: &[u8], offset: usize) -> Result<Self, Error> {
         let peer = fields::u32_at(from, offset + 8)?;
         if peer & EXTENDED == 0 {
-            let what = "an address without its last 32 bytes: the far queue pair's word";
+            let what = "unsupported short address: remote QPN word";
             let value = peer.into();
             return Err(Error::Wide {
                 what,
@@ -166,7 +166,7 @@ impl Datagram {
             });
         }
         let qpn = peer & !EXTENDED;
-        narrow("the far queue pair's number", qpn.into(), 24)?;
+        narrow("remote QPN", qpn.into(), 24)?;
         Ok(Self {
             qpn,
             key: fields::u32_at(from, offset)?,

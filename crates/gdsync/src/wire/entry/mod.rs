@@ -1,4 +1,4 @@
-//! Send queue entries: what they ask for, and their bytes.
+//! Send WQEs.
 
 mod control;
 mod datagram;
@@ -16,43 +16,43 @@ pub use payload::Payload;
 use super::{BLOCK, DataSegment, Error, SEGMENT, fields};
 use control::MOST_SEGMENTS;
 
-/// A send queue entry.
+/// A send WQE.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Wqe {
-    /// What it asks for.
+    /// The operation.
     pub operation: Operation,
-    /// Whether it completes, and what it waits for.
+    /// Fence, completion and event flags.
     pub flags: Flags,
-    /// Whom it is for, on a queue pair of datagrams.
+    /// The destination, on a datagram queue pair.
     pub datagram: Option<Datagram>,
-    /// What it moves.
+    /// The local data.
     pub payload: Payload,
 }
 
-/// What a queue pair speaks: an entry does not say so itself.
+/// The transport of a queue pair, which determines the layout of its WQEs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Transport {
     /// A reliable or unreliable connection.
     Connected,
-    /// Datagrams: behind the control segment stands an address.
+    /// Datagrams: an address follows the control segment.
     Datagram,
 }
 
-/// An entry and what else its control segment says.
+/// A decoded WQE with the other fields of its control segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decoded {
-    /// The entry.
+    /// The WQE.
     pub entry: Wqe,
-    /// The queue pair it was written for.
+    /// The QPN.
     pub qpn: u32,
-    /// The block it was written for, modulo 2^16.
+    /// First block, modulo 2^16.
     pub index: u16,
-    /// Blocks it takes.
+    /// Number of blocks.
     pub blocks: usize,
 }
 
 impl Wqe {
-    /// An entry that asks for `operation` with these pieces of memory: not signalled, no fence.
+    /// A WQE with these data segments, not signalled and without a fence.
     #[must_use]
     pub fn new(operation: Operation, segments: &[DataSegment]) -> Self {
         Self {
@@ -63,39 +63,39 @@ impl Wqe {
         }
     }
 
-    /// Does nothing.
+    /// No operation.
     #[must_use]
     pub fn nop() -> Self {
         Self::new(Operation::Nop, &[])
     }
 
-    /// Sends these pieces of memory, one after the other.
+    /// Sends the concatenated segments.
     #[must_use]
     pub fn send(segments: &[DataSegment]) -> Self {
         Self::new(Operation::Send { immediate: None }, segments)
     }
 
-    /// Writes these pieces of memory to the remote side's.
+    /// Writes the concatenated segments to remote memory.
     #[must_use]
     pub fn write(remote: RemoteAddress, segments: &[DataSegment]) -> Self {
         let immediate = None;
         Self::new(Operation::Write { remote, immediate }, segments)
     }
 
-    /// Reads the remote side's memory into these pieces.
+    /// Reads remote memory into the segments.
     #[must_use]
     pub fn read(remote: RemoteAddress, segments: &[DataSegment]) -> Self {
         Self::new(Operation::Read { remote }, segments)
     }
 
-    /// With these bytes in the entry itself, instead of pieces of memory.
+    /// Replaces the segments with inline data.
     #[must_use]
     pub fn inline(mut self, bytes: &[u8]) -> Self {
         self.payload = Payload::Inline(bytes.to_vec());
         self
     }
 
-    /// With immediate data; of an operation that has none, nothing changes.
+    /// Adds immediate data; no effect on operations without it.
     #[must_use]
     pub fn immediate(mut self, value: u32) -> Self {
         if let Operation::Send { immediate } | Operation::Write { immediate, .. } =
@@ -106,28 +106,28 @@ impl Wqe {
         self
     }
 
-    /// With a completion also where it succeeds.
+    /// Requests a CQE on success too.
     #[must_use]
     pub fn signalled(mut self) -> Self {
         self.flags.signalled = true;
         self
     }
 
-    /// After what `fence` names.
+    /// Sets the fence mode.
     #[must_use]
     pub fn fenced(mut self, fence: Fence) -> Self {
         self.flags.fence = fence;
         self
     }
 
-    /// For this receiver of datagrams.
+    /// Sets the destination of a datagram.
     #[must_use]
     pub fn to(mut self, datagram: Datagram) -> Self {
         self.datagram = Some(datagram);
         self
     }
 
-    /// Blocks of 64 bytes that it takes.
+    /// Number of 64-byte blocks.
     ///
     /// # Errors
     ///
@@ -137,15 +137,15 @@ impl Wqe {
             .map(|segments| segments.div_ceil(BLOCK / SEGMENT))
     }
 
-    /// Writes the entry as block `index` of queue pair `qpn`, and says how many blocks it takes. All bytes of these blocks are
-    /// written; those behind the entry are zeros (rdma-core leaves them as they were; a NIC does not look at them).
+    /// Encodes the WQE as block `index` of queue pair `qpn` and returns the number of blocks. Bytes after the last segment
+    /// are zeros (rdma-core keeps the old bytes; a NIC does not read them).
     ///
-    /// In a ring the blocks follow one another around its end: an entry wraps between blocks, and nowhere else.
+    /// In a ring, a WQE wraps only between blocks.
     ///
     /// # Errors
     ///
-    /// [`Error::Short`] for fewer bytes than the blocks have; [`Error::TooLarge`], [`Error::Wide`], [`Error::SegmentLength`],
-    /// [`Error::Meaning`] for an entry that cannot be.
+    /// [`Error::Short`] if `to` is too short; [`Error::TooLarge`], [`Error::Wide`], [`Error::SegmentLength`],
+    /// [`Error::Meaning`] for an invalid WQE.
     pub fn encode(&self, qpn: u32, index: u16, to: &mut [u8]) -> Result<usize, Error> {
         self.check()?;
         let segments = self.segments()?;
@@ -184,12 +184,12 @@ impl Wqe {
         Ok(blocks)
     }
 
-    /// Reads an entry of a queue pair that speaks `transport`, from blocks that follow one another.
+    /// Decodes a WQE from consecutive blocks.
     ///
     /// # Errors
     ///
-    /// Whatever the bytes are that no entry is: [`Error::Short`], [`Error::Opcode`], [`Error::Flags`], [`Error::Size`],
-    /// [`Error::Wide`], [`Error::SegmentLength`], [`Error::Inline`], [`Error::Meaning`].
+    /// [`Error::Short`], [`Error::Opcode`], [`Error::Flags`], [`Error::Size`], [`Error::Wide`], [`Error::SegmentLength`],
+    /// [`Error::Inline`], [`Error::Meaning`].
     pub fn decode(from: &[u8], transport: Transport) -> Result<Decoded, Error> {
         let control = Control::decode(from)?;
         let opcode = control.opcode;
@@ -251,7 +251,7 @@ impl Wqe {
         })
     }
 
-    /// Segments of 16 bytes that it takes.
+    /// Number of 16-byte segments.
     fn segments(&self) -> Result<usize, Error> {
         let datagram = self.datagram.map_or(0, |_| datagram::BYTES / SEGMENT);
         let remote = usize::from(self.operation.remote().is_some());
@@ -263,20 +263,20 @@ impl Wqe {
         Ok(segments)
     }
 
-    /// What is in no entry, whatever its bytes.
+    /// Rejects combinations that no WQE supports.
     fn check(&self) -> Result<(), Error> {
         let operation = self.operation.opcode();
         let wrong = |why| Err(Error::Meaning { operation, why });
         let inline = matches!(&self.payload, Payload::Inline(bytes) if !bytes.is_empty());
         match self.operation {
-            Operation::Nop if self.payload.bytes() > 0 => wrong("moves no bytes"),
+            Operation::Nop if self.payload.bytes() > 0 => wrong("has no payload"),
             Operation::Read { .. } | Operation::CompareSwap { .. } | Operation::FetchAdd { .. }
                 if inline =>
             {
-                wrong("brings its bytes here: it cannot have them inline")
+                wrong("writes to local memory and cannot have inline data")
             }
             Operation::Send { .. } | Operation::Nop => Ok(()),
-            _ if self.datagram.is_some() => wrong("is not done by datagrams"),
+            _ if self.datagram.is_some() => wrong("is not supported by datagrams"),
             _ => Ok(()),
         }
     }

@@ -1,58 +1,58 @@
-//! What a send entry can ask for.
+//! Operations of send WQEs.
 
 use super::Opcode;
 
-/// What an entry asks for.
+/// The operation of a send WQE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// Nothing; it completes.
+    /// No operation; it completes.
     Nop,
-    /// Send to whatever the remote side has posted.
+    /// Send to a posted receive.
     Send {
-        /// Four bytes that its completion there tells.
+        /// Immediate data for the receiver's CQE.
         immediate: Option<u32>,
     },
-    /// Write the remote side's memory.
+    /// RDMA write.
     Write {
-        /// Where.
+        /// The destination.
         remote: RemoteAddress,
-        /// Four bytes that a completion there tells; takes a receive entry.
+        /// Immediate data for the receiver's CQE; consumes a receive WQE.
         immediate: Option<u32>,
     },
-    /// Read the remote side's memory.
+    /// RDMA read.
     Read {
-        /// Where.
+        /// The source.
         remote: RemoteAddress,
     },
-    /// Where 8 bytes of the remote side are `compare`, they become `swap`; what they were comes back.
+    /// Replaces 8 remote bytes with `swap` if they equal `compare`, and returns the previous value.
     CompareSwap {
-        /// Where; a multiple of 8.
+        /// The address, a multiple of 8.
         remote: RemoteAddress,
-        /// What they are to be.
+        /// The expected value.
         compare: u64,
-        /// What they become.
+        /// The new value.
         swap: u64,
     },
-    /// Add to 8 bytes of the remote side; what they were comes back.
+    /// Adds to 8 remote bytes and returns the previous value.
     FetchAdd {
-        /// Where; a multiple of 8.
+        /// The address, a multiple of 8.
         remote: RemoteAddress,
-        /// What is added.
+        /// The summand.
         add: u64,
     },
 }
 
-/// A place in the remote side's memory.
+/// An address in remote memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RemoteAddress {
-    /// Address within the region of the key.
+    /// Address in the memory region.
     pub address: u64,
-    /// The region's rkey.
+    /// The rkey.
     pub key: u32,
 }
 
 impl Operation {
-    /// Its number on the wire.
+    /// Its opcode.
     #[must_use]
     pub fn opcode(&self) -> Opcode {
         match self {
@@ -88,7 +88,7 @@ impl Operation {
         }
     }
 
-    /// The atomic segment: swapped or added, and compared. rdma-core leaves the second as it was where nothing is compared.
+    /// The atomic segment: swap or add value, compare value. For fetch-and-add rdma-core keeps the second one's old bytes.
     pub(super) fn atomic(&self) -> Option<(u64, u64)> {
         match *self {
             Self::CompareSwap { compare, swap, .. } => Some((swap, compare)),

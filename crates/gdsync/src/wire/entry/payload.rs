@@ -1,31 +1,31 @@
-//! What an entry moves: pieces of registered memory, or bytes of its own.
+//! The payload of a WQE: data segments or inline data.
 
 use crate::wire::{DataSegment, Error, SEGMENT, fields};
 
-/// What an entry moves.
+/// The payload of a WQE.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Payload {
-    /// Pieces of registered memory; those of no bytes are left out of the entry.
+    /// Registered memory. Encoding omits segments of 0 bytes.
     Segments(Vec<DataSegment>),
-    /// Bytes in the entry itself. None are the same as no segments.
+    /// Inline data. If empty, encoded as no segments.
     Inline(Vec<u8>),
 }
 
-/// Bit 31 of a segment's first word: bytes follow, not a key and an address.
+/// Bit 31 of a segment's first word marks inline data.
 const INLINE: u32 = 1 << 31;
 /// Bytes of an inline segment's header.
 const HEADER: usize = 4;
-/// What an atomic operation moves, whatever the length of its segment (`MLX5_ATOMIC_SIZE`).
+/// Bytes of an atomic operation, whatever the length of its segment (`MLX5_ATOMIC_SIZE`).
 const ATOMIC: u32 = 8;
 
 impl Payload {
-    /// Nothing.
+    /// No payload.
     #[must_use]
     pub fn none() -> Self {
         Self::Segments(Vec::new())
     }
 
-    /// Bytes it moves.
+    /// Length in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         match self {
@@ -37,7 +37,7 @@ impl Payload {
         }
     }
 
-    /// Segments of 16 bytes that it takes.
+    /// Number of 16-byte segments.
     pub(super) fn segments(&self) -> usize {
         match self {
             Self::Segments(segments) => present(segments).count(),
@@ -46,11 +46,11 @@ impl Payload {
         }
     }
 
-    /// Writes it from `offset` on; of an atomic operation every segment has 8 bytes, as rdma-core writes it.
+    /// Encodes it at `offset`. Segments of an atomic operation get a length of 8 bytes, as in rdma-core.
     pub(super) fn put(&self, to: &mut [u8], offset: usize, atomic: bool) -> Result<(), Error> {
         match self {
             Self::Inline(bytes) if bytes.is_empty() => Ok(()),
-            // Its length fits: an entry has 63 segments at most.
+            // The length fits: a WQE has at most 63 segments.
             Self::Inline(bytes) => {
                 fields::put_u32(to, offset, INLINE | bytes.len() as u32)?;
                 fields::put(to, offset + HEADER, bytes)
@@ -67,8 +67,7 @@ impl Payload {
         }
     }
 
-    /// Reads what fills `from`, whose length is a multiple of 16. An atomic operation's segments have 8 bytes each, as [`Payload::put`]
-    /// writes them.
+    /// Decodes all of `from`, whose length is a multiple of 16. Segments of an atomic operation must have 8 bytes.
     pub(super) fn of(from: &[u8], atomic: bool) -> Result<Self, Error> {
         if from.is_empty() {
             return Ok(Self::none());
@@ -86,7 +85,7 @@ impl Payload {
         }
         let each = (0..from.len()).step_by(SEGMENT).map(|offset| {
             let segment = DataSegment::at(from, offset)?;
-            // Behind a segment of memory no bytes follow: no entry of ours has both.
+            // No WQE of ours has inline data after a data segment.
             segment.fits()?;
             match segment.length {
                 length if length == 0 || atomic && length != ATOMIC => {
@@ -99,7 +98,7 @@ impl Payload {
     }
 }
 
-/// Those that are written.
+/// The segments to encode.
 fn present(segments: &[DataSegment]) -> impl Iterator<Item = &DataSegment> {
     segments.iter().filter(|segment| segment.length != 0)
 }

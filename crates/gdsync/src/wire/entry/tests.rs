@@ -1,4 +1,4 @@
-//! Entries against bytes written down by hand from the layouts of mlx5dv.h and the order of qp.c.
+//! WQEs compared with literal bytes, from the layouts of mlx5dv.h and the segment order of qp.c.
 
 use super::*;
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ const LOCAL_BYTES: [u8; 16] = [
     0, 0, 0x10, 0, 0xde, 0xad, 0xbe, 0xef, 1, 2, 3, 4, 5, 6, 7, 8,
 ];
 
-/// Encodes at block 0x0203 of queue pair 0x040506 and reads back.
+/// Encodes at block 0x0203 of queue pair 0x040506 and checks that it decodes back.
 fn encoded(entry: &Wqe, transport: Transport) -> Vec<u8> {
     let mut bytes = vec![0xee; MOST_BLOCKS * BLOCK];
     let blocks = entry.encode(0x04_0506, 0x0203, &mut bytes).unwrap();
@@ -33,14 +33,14 @@ fn encoded(entry: &Wqe, transport: Transport) -> Vec<u8> {
     bytes
 }
 
-/// The control segment of an opcode with so many segments, flags and immediate data.
+/// A control segment.
 fn control(opcode: u8, segments: u8, flags: u8, immediate: u32) -> Vec<u8> {
     let mut bytes = vec![0, 2, 3, opcode, 4, 5, 6, segments, 0, 0, 0, flags];
     bytes.extend(immediate.to_be_bytes());
     bytes
 }
 
-/// The parts, and zeros to the end of the block.
+/// The parts, padded with zeros to whole blocks.
 fn blocks(parts: &[&[u8]]) -> Vec<u8> {
     let mut bytes = parts.concat();
     bytes.resize(bytes.len().next_multiple_of(64), 0);
@@ -48,7 +48,7 @@ fn blocks(parts: &[&[u8]]) -> Vec<u8> {
 }
 
 #[test]
-fn a_send_is_two_segments_and_a_write_three() {
+fn send_write_and_read_match_bytes() {
     let send = encoded(&Wqe::send(&[LOCAL]), Transport::Connected);
     assert_eq!(send, blocks(&[&control(0x0a, 2, 0, 0), &LOCAL_BYTES]));
     let write = encoded(
@@ -77,7 +77,7 @@ fn a_send_is_two_segments_and_a_write_three() {
 }
 
 #[test]
-fn an_entry_of_no_bytes_has_no_segment() {
+fn omits_empty_segments() {
     assert_eq!(
         encoded(&Wqe::nop(), Transport::Connected),
         blocks(&[&control(0, 1, 0, 0)])
@@ -96,7 +96,7 @@ fn an_entry_of_no_bytes_has_no_segment() {
 }
 
 #[test]
-fn an_atomic_operation_swaps_first_and_moves_eight_bytes() {
+fn atomics_match_bytes() {
     let result = DataSegment { length: 8, ..LOCAL };
     let mut result_bytes = LOCAL_BYTES;
     result_bytes[..4].copy_from_slice(&[0, 0, 0, 8]);
@@ -111,7 +111,7 @@ fn an_atomic_operation_swaps_first_and_moves_eight_bytes() {
         bytes,
         blocks(&[&control(0x11, 4, 0, 0), &PEER_BYTES, &atomic, &result_bytes])
     );
-    // Whatever the length asked for.
+    // The segment's length is ignored.
     let add = Wqe::new(
         Operation::FetchAdd {
             remote: PEER,
@@ -126,7 +126,7 @@ fn an_atomic_operation_swaps_first_and_moves_eight_bytes() {
         bytes[..],
         blocks(&[&control(0x12, 4, 0, 0), &PEER_BYTES, &atomic, &result_bytes])
     );
-    // No other length is read.
+    // Decoding rejects another length.
     bytes[51] = 12;
     assert_eq!(
         Wqe::decode(&bytes, Transport::Connected),
@@ -135,7 +135,7 @@ fn an_atomic_operation_swaps_first_and_moves_eight_bytes() {
 }
 
 #[test]
-fn inline_bytes_are_padded_to_a_segment() {
+fn pads_inline_data() {
     let twelve: Vec<u8> = (1..=12).collect();
     let bytes = encoded(&Wqe::send(&[]).inline(&twelve), Transport::Connected);
     let header = [0x80, 0, 0, 12];
@@ -150,7 +150,7 @@ fn inline_bytes_are_padded_to_a_segment() {
         bytes,
         blocks(&[&control(0x08, 4, 0, 0), &PEER_BYTES, &header, &thirteen])
     );
-    // The most: 62 segments of 16 bytes but four, in 16 blocks.
+    // The limit: 62 segments of 16 bytes less the header, in 16 blocks.
     let most = vec![0x5a; 62 * 16 - 4];
     assert_eq!(
         encoded(&Wqe::send(&[]).inline(&most), Transport::Connected).len(),
@@ -161,7 +161,7 @@ fn inline_bytes_are_padded_to_a_segment() {
 }
 
 #[test]
-fn a_datagram_has_its_address_behind_the_control_segment() {
+fn datagrams_match_bytes() {
     let route = GlobalRoute {
         gid: [0xfe; 16],
         source_index: 3,
@@ -176,7 +176,7 @@ fn a_datagram_has_its_address_behind_the_control_segment() {
         path: AddressVector::ethernet(mac, 0xc000, 5, 0, route),
     };
     let mut address = vec![0x11, 0x11, 0x11, 0x11, 0, 0, 0, 0, 0x80, 0x0a, 0x0b, 0x0c];
-    // Priority 5 is 10 here; the port stands where the LID does.
+    // Priority 5 is encoded as 10; the UDP port replaces the LID.
     address.extend([10, 0, 0xc0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 0x11, 0x40]);
     address.extend([0x00, 0x34, 0x56, 0x78]);
     address.extend([0xfe; 16]);
@@ -206,7 +206,7 @@ fn a_datagram_has_its_address_behind_the_control_segment() {
 }
 
 #[test]
-fn what_no_entry_can_be_is_refused() {
+fn rejects_invalid_wqes() {
     let mut room = [0; 64];
     let wide = Wqe::nop().encode(1 << 24, 0, &mut room);
     assert!(
@@ -236,7 +236,7 @@ fn what_no_entry_can_be_is_refused() {
 }
 
 #[test]
-fn a_size_that_does_not_hold_the_opcode_is_refused() {
+fn rejects_wrong_sizes() {
     let mut bytes = [0; 64];
     Wqe::write(PEER, &[LOCAL]).encode(1, 0, &mut bytes).unwrap();
     bytes[7] = 1;
@@ -248,7 +248,7 @@ fn a_size_that_does_not_hold_the_opcode_is_refused() {
             need: 2
         })
     );
-    // A segment of no bytes, which a NIC takes for 2 GiB.
+    // A segment of 0 bytes, which a NIC reads as 2 GiB.
     bytes[7] = 4;
     let empty = Wqe::decode(&bytes, Transport::Connected);
     assert_eq!(empty, Err(Error::SegmentLength { length: 0 }));
@@ -260,16 +260,16 @@ fn a_size_that_does_not_hold_the_opcode_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(20_000))]
 
-    /// Any bytes are an entry or an error; what is an entry is written as it was read, up to what a NIC does not look at.
+    /// Decoding any bytes fails or gives a WQE that encodes to the same fields.
     #[test]
-    fn any_bytes_are_an_entry_or_an_error(
+    fn decoding_any_bytes_round_trips(
         mut bytes in proptest::collection::vec(any::<u8>(), 0..1100),
         opcode in proptest::sample::select(Opcode::ALL.to_vec()),
         segments in 0_u8..70,
         known in any::<bool>(),
         datagram in any::<bool>(),
     ) {
-        // Half of them get past the control segment.
+        // Half of the cases have a valid control segment.
         if known && bytes.len() >= 16 {
             bytes[0] = 0;
             bytes[3] = opcode as u8;
@@ -279,7 +279,7 @@ proptest! {
         let transport = if datagram { Transport::Datagram } else { Transport::Connected };
         if let Ok(decoded) = Wqe::decode(&bytes, transport) {
             let mut again = vec![0; decoded.blocks * BLOCK];
-            // Only an atomic operation's lengths are not kept.
+            // Encoding an atomic operation changes its segment lengths.
             if !decoded.entry.operation.opcode().is_atomic() {
                 let blocks = decoded.entry.encode(decoded.qpn, decoded.index, &mut again).unwrap();
                 prop_assert_eq!(blocks, decoded.blocks);
