@@ -27,7 +27,7 @@ mod watchdog;
 pub mod wire;
 
 pub use error::Error;
-use place::Whole;
+use place::MemoryRef;
 pub use place::{Allocator, MemoryLocation, Pages, Place};
 pub use program::Program;
 pub use watchdog::{Guard, Released, Watchdog, Watched};

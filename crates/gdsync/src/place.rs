@@ -34,7 +34,7 @@ struct Mapped {
 
 /// The allocation that contains a place.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Whole<'a> {
+pub(crate) enum MemoryRef<'a> {
     Host(&'a HostMemory),
     Device(&'a DeviceMemory),
 }
@@ -233,10 +233,10 @@ impl Place {
     }
 
     /// The allocation that contains this place, and the offset in it.
-    pub(crate) fn whole(&self) -> (Whole<'_>, usize) {
+    pub(crate) fn whole(&self) -> (MemoryRef<'_>, usize) {
         let memory = match &self.memory {
-            Backing::Host(memory) => Whole::Host(memory),
-            Backing::Device(mapped) => Whole::Device(&mapped.memory),
+            Backing::Host(memory) => MemoryRef::Host(memory),
+            Backing::Device(mapped) => MemoryRef::Device(&mapped.memory),
         };
         (memory, self.start)
     }

@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 
 use engine::Allocator;
-use engine::hca::mlx5::{Laid, lay_out};
+use engine::hca::mlx5::{Queues, wrap};
 use engine::hca::{Endpoint, QueuePair};
 use engine::wire::AddressVector;
 use verbs::raw::ibv_ah;
@@ -78,14 +78,14 @@ pub(super) unsafe fn create(
             .borrow()
     };
     let queues = [&sent, &received];
-    let laid = lay_out(
+    let laid = wrap(
         allocator,
         &pair,
         queues,
         wanted.transport(),
         request.waiting,
     );
-    let Laid {
+    let Queues {
         send,
         receive,
         send_completions,

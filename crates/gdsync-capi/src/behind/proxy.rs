@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use engine::Allocator;
-use engine::hca::proxy::{Adopted, Agent, BorrowedQueues};
+use engine::hca::proxy::{Agent, BorrowedQueues, ServedPair};
 use engine::wire::AddressVector;
 use process::PerProcess;
 use verbs::raw::ibv_ah;
@@ -18,7 +18,7 @@ static AGENT: PerProcess<Mutex<Weak<Agent>>> = PerProcess::new(Mutex::default);
 
 #[derive(Debug)]
 struct Proxied {
-    adopted: Adopted,
+    adopted: ServedPair,
     _agent: Arc<Agent>,
 }
 

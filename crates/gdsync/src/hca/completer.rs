@@ -1,4 +1,4 @@
-//! A completion queue as the HCA writes it.
+//! The HCA's part of a completion queue.
 
 use crate::Place;
 use crate::wire::{BLOCK, Completion, Depth, WATCHED, consumer_of};
@@ -8,26 +8,29 @@ pub(in crate::hca) struct Completer {
     pub ring: Place,
     pub record: Place,
     pub depth: Depth,
-    /// Completions so far, modulo 2^32.
+    /// Number of CQEs so far, modulo 2^32.
     pub producer: u32,
 }
 
-/// How its completion is written.
+/// How to write a CQE; all but `Valid` simulate faults.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::hca) enum Mark {
     #[default]
-    Well,
+    Valid,
+    /// Not written and not counted.
     Never,
+    /// Written with the owner bit of the other pass.
     WrongOwner,
+    /// Counted but not written.
     Stale,
 }
 
-/// There is no place for a completion.
+/// The completion queue is full or not accessible.
 #[derive(Debug)]
 pub(in crate::hca) struct NoPlace;
 
 impl Completer {
-    /// Writes a completion: everything but the watched word, then that, so that who sees the owner bit sees it whole.
+    /// Writes a CQE, the polled word last: once the owner bit is visible, so is the rest.
     pub(in crate::hca) fn write(
         &mut self,
         completion: &Completion,
@@ -42,7 +45,7 @@ impl Completer {
             .load_u32(0)
             .map(consumer_of)
             .map_err(|_| NoPlace)?;
-        // Both count with 24 bits.
+        // The record has 24 bits.
         if n.wrapping_sub(polled) & 0xff_ffff >= self.depth.entries() {
             return Err(NoPlace);
         }
@@ -55,10 +58,10 @@ impl Completer {
         let slot = self.depth.slot(n) as usize * BLOCK;
         if let Some((first, word)) = bytes.split_last_chunk() {
             let written = self.ring.write(slot, first);
-            let told = self
+            let published = self
                 .ring
                 .store_u32(slot + WATCHED, u32::from_ne_bytes(*word));
-            written.and(told).map_err(|_| NoPlace)?;
+            written.and(published).map_err(|_| NoPlace)?;
         }
         Ok(())
     }

@@ -1,59 +1,57 @@
-//! Who a queue pair is, and how it is reached: plain data, and a line of text between machines.
+//! Address of a queue pair, as data and as text.
 
 use std::fmt;
 use std::net::Ipv6Addr;
 use std::str::FromStr;
 
-/// A queue pair by its number and its port, and what a NIC's remote side needs besides.
+/// Address of a queue pair.
 ///
-/// As text it is `LID/QPN`, or `LID/QPN/PSN/MTU/READS/GID`: LID and numbers in hexadecimal, bytes and reads in decimal, `-` for
-/// no GID.
+/// As text: `LID/QPN` or `LID/QPN/PSN/MTU/READS/GID`. LID, QPN and PSN are hexadecimal, MTU (bytes) and READS decimal, and `-`
+/// is no GID.
 ///
 /// ```
 /// use gdsync::hca::Endpoint;
 ///
-/// let far: Endpoint = "0/000011/ffff00/1024/16/::ffff:10.0.0.2".parse()?;
-/// assert_eq!((far.qpn, far.path.map(|path| path.mtu)), (0x11, Some(1024)));
-/// assert_eq!(far.to_string(), "0/000011/ffff00/1024/16/::ffff:10.0.0.2");
-/// # Ok::<(), gdsync::hca::NotAnEndpoint>(())
+/// let remote: Endpoint = "0/000011/ffff00/1024/16/::ffff:10.0.0.2".parse()?;
+/// assert_eq!((remote.qpn, remote.path.map(|path| path.mtu)), (0x11, Some(1024)));
+/// assert_eq!(remote.to_string(), "0/000011/ffff00/1024/16/::ffff:10.0.0.2");
+/// # Ok::<(), gdsync::hca::ParseEndpointError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Endpoint {
     /// The port's LID; 0 on Ethernet.
     pub lid: u16,
-    /// The queue pair's number, 24 bits.
+    /// The QPN, 24 bits.
     pub qpn: u32,
-    /// What a NIC's remote side needs besides; none of a software HCA.
+    /// Connection parameters of a NIC; `None` for a simulated HCA.
     pub path: Option<Path>,
 }
 
-/// What a NIC's remote side needs besides a LID and a number.
+/// What a remote NIC needs to connect, besides LID and QPN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Path {
-    /// The port's GID, without which RoCE reaches nobody.
+    /// The port's GID, required by RoCE.
     pub gid: Option<Ipv6Addr>,
-    /// The number of the first packet that it sends, 24 bits.
+    /// The initial PSN, 24 bits.
     pub psn: u32,
-    /// The payload of a packet in bytes: 256 to 4096. Of both ends the smaller is used.
+    /// Path MTU in bytes: 256 to 4096. The smaller one of both ends applies.
     pub mtu: u32,
-    /// Reads and atomic operations that it begins and answers at once. Of both ends the smaller is used.
+    /// Outstanding RDMA reads and atomics, as requester and as responder. The smaller one of both ends applies.
     pub reads: u8,
 }
 
-/// Text that is no endpoint.
+/// Malformed text of an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{text:?} is no endpoint: its {part} cannot be read; one is LID/QPN or LID/QPN/PSN/MTU/READS/GID"
-)]
-pub struct NotAnEndpoint {
+#[error("invalid endpoint: {text:?}: {part}; expected LID/QPN or LID/QPN/PSN/MTU/READS/GID")]
+pub struct ParseEndpointError {
     /// The text.
     pub text: String,
-    /// What of it.
+    /// The invalid part.
     pub part: &'static str,
 }
 
 impl Endpoint {
-    /// One of a software HCA.
+    /// An endpoint of a simulated HCA.
     #[must_use]
     pub const fn new(lid: u16, qpn: u32) -> Self {
         Self {
@@ -76,37 +74,39 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Numbers of queue pairs and packets have so many bits.
+/// Width of QPNs and PSNs.
 const BITS: u32 = 24;
 
 impl FromStr for Endpoint {
-    type Err = NotAnEndpoint;
+    type Err = ParseEndpointError;
 
-    fn from_str(text: &str) -> Result<Self, NotAnEndpoint> {
+    fn from_str(text: &str) -> Result<Self, ParseEndpointError> {
         let mut parts = text.split('/');
-        let not = |part| NotAnEndpoint {
+        let invalid = |part| ParseEndpointError {
             text: text.to_owned(),
             part,
         };
-        let mut next = |part| parts.next().ok_or_else(|| not(part));
+        let mut next = |part| parts.next().ok_or_else(|| invalid(part));
         let hexadecimal = |digits: &str| {
-            let well = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-            well.then(|| u32::from_str_radix(digits, 16).ok()).flatten()
+            let valid = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+            valid
+                .then(|| u32::from_str_radix(digits, 16).ok())
+                .flatten()
         };
         let number = |digits: &str| hexadecimal(digits).filter(|number| number >> BITS == 0);
         let lid = hexadecimal(next("LID")?).and_then(|lid| u16::try_from(lid).ok());
-        let lid = lid.ok_or_else(|| not("LID"))?;
-        let qpn = number(next("QPN")?).ok_or_else(|| not("QPN"))?;
+        let lid = lid.ok_or_else(|| invalid("LID"))?;
+        let qpn = number(next("QPN")?).ok_or_else(|| invalid("QPN"))?;
         let Ok(psn) = next("PSN") else {
             return Ok(Self::new(lid, qpn));
         };
         let path = Path {
-            psn: number(psn).ok_or_else(|| not("PSN"))?,
-            mtu: next("MTU")?.parse().map_err(|_| not("MTU"))?,
-            reads: next("READS")?.parse().map_err(|_| not("READS"))?,
+            psn: number(psn).ok_or_else(|| invalid("PSN"))?,
+            mtu: next("MTU")?.parse().map_err(|_| invalid("MTU"))?,
+            reads: next("READS")?.parse().map_err(|_| invalid("READS"))?,
             gid: match next("GID")? {
                 "-" => None,
-                gid => Some(gid.parse().map_err(|_| not("GID"))?),
+                gid => Some(gid.parse().map_err(|_| invalid("GID"))?),
             },
         };
         match parts.next() {
@@ -114,7 +114,7 @@ impl FromStr for Endpoint {
                 path: Some(path),
                 ..Self::new(lid, qpn)
             }),
-            Some(_) => Err(not("end")),
+            Some(_) => Err(invalid("end")),
         }
     }
 }
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_what_it_says_and_nothing_else() {
+    fn parses_and_displays() {
         let path = Path {
             gid: Some("fe80::1".parse().unwrap()),
             psn: 0xa_bcde,
@@ -164,7 +164,10 @@ mod tests {
             ("1/1/1/1/1/-/", "end"),
         ] {
             let text = text.to_owned();
-            assert_eq!(text.parse::<Endpoint>(), Err(NotAnEndpoint { text, part }));
+            assert_eq!(
+                text.parse::<Endpoint>(),
+                Err(ParseEndpointError { text, part })
+            );
         }
     }
 }

@@ -1,17 +1,17 @@
-//! The thread of an HCA: what wakes it, the messages it takes, and how often it looks at doorbells.
+//! Message queue and polling interval of an HCA's thread.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long the thread polls after it had something to do.
+/// Time without work before the thread sleeps between polls.
 const SPIN: Duration = Duration::from_micros(100);
-/// How long it sleeps between two looks, at first and after it had nothing to do for [`LONG`].
+/// Sleep between polls, [`LONG_NAP`] after [`LONG`] without work.
 const NAP: Duration = Duration::from_micros(20);
 const LONG_NAP: Duration = Duration::from_millis(1);
 const LONG: Duration = Duration::from_millis(50);
 
-/// Messages for a thread, which sleeps while there are none.
+/// Messages for a thread.
 #[derive(Debug)]
 pub(in crate::hca) struct Inbox<M> {
     inner: Mutex<Inner<M>>,
@@ -40,7 +40,7 @@ impl<M> Default for Inbox<M> {
 }
 
 impl<M> Inbox<M> {
-    /// Adds a message. False once it was closed.
+    /// Adds a message. False if closed.
     pub(in crate::hca) fn put(&self, message: M) -> bool {
         let mut inner = self.lock();
         if !inner.closed {
@@ -50,22 +50,22 @@ impl<M> Inbox<M> {
         !inner.closed
     }
 
-    /// What has arrived; `None` once it was closed.
+    /// Takes all messages; `None` if closed.
     pub(in crate::hca) fn take(&self) -> Option<VecDeque<M>> {
         let mut inner = self.lock();
         (!inner.closed).then(|| std::mem::take(&mut inner.messages))
     }
 
-    /// What has arrived, also when it is closed.
+    /// Takes all messages, even if closed.
     pub(in crate::hca) fn rest(&self) -> VecDeque<M> {
         std::mem::take(&mut self.lock().messages)
     }
 
-    /// Sleeps until something arrives or happens, at most so long.
-    fn sleep(&self, most: Duration) {
+    /// Sleeps until a message, [`Self::wake`] or [`Self::close`].
+    fn sleep(&self, timeout: Duration) {
         let idle =
             |inner: &mut Inner<M>| !inner.awake && !inner.closed && inner.messages.is_empty();
-        let slept = self.changed.wait_timeout_while(self.lock(), most, idle);
+        let slept = self.changed.wait_timeout_while(self.lock(), timeout, idle);
         let (mut inner, _) = slept.unwrap_or_else(PoisonError::into_inner);
         inner.awake = false;
     }
@@ -75,7 +75,7 @@ impl<M> Inbox<M> {
         self.changed.notify_all();
     }
 
-    /// Takes no messages from now on.
+    /// Rejects later messages.
     pub(in crate::hca) fn close(&self) {
         self.lock().closed = true;
         self.changed.notify_all();
@@ -86,7 +86,7 @@ impl<M> Inbox<M> {
     }
 }
 
-/// How often a thread looks for work: at once after it had some, and ever less often.
+/// Polling interval of a thread: grows while there is no work.
 #[derive(Debug)]
 pub(in crate::hca) struct Pace {
     active: Instant,
@@ -98,7 +98,7 @@ impl Pace {
         Self { active }
     }
 
-    /// After each look: whether there was work.
+    /// Pauses after a poll.
     pub(in crate::hca) fn rest<M>(&mut self, worked: bool, inbox: &Inbox<M>) {
         let idle = self.active.elapsed();
         if worked {

@@ -9,7 +9,7 @@ pub mod proxy;
 mod rings;
 pub mod sim;
 
-pub use endpoint::{Endpoint, NotAnEndpoint, Path};
+pub use endpoint::{Endpoint, ParseEndpointError, Path};
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -97,18 +97,18 @@ pub struct QueuePair {
     /// Its QPN and address, for the remote side's [`Hca::connect`].
     pub endpoint: Endpoint,
     /// Destroys the queue pair on drop.
-    _held: Box<dyn Held>,
+    _resource: Box<dyn Resource>,
 }
 
 impl QueuePair {
-    /// Creates a queue pair that is destroyed with `held`.
+    /// Creates a queue pair that is destroyed with `resource`.
     #[must_use]
     pub fn new(
         send: SendQueue,
         receive: ReceiveQueue,
         [send_completions, receive_completions]: [CompletionQueue; 2],
         endpoint: Endpoint,
-        held: Box<dyn Held>,
+        resource: Box<dyn Resource>,
     ) -> Self {
         Self {
             send,
@@ -116,7 +116,7 @@ impl QueuePair {
             send_completions,
             receive_completions,
             endpoint,
-            _held: held,
+            _resource: resource,
         }
     }
 }
@@ -182,19 +182,19 @@ pub struct MemoryRegion {
     /// Length in bytes.
     pub length: u64,
     /// Deregisters the memory on drop.
-    _held: Box<dyn Held>,
+    _resource: Box<dyn Resource>,
 }
 
 impl MemoryRegion {
-    /// A region over all of `place` with these keys, deregistered when `held` is dropped.
+    /// A region over all of `place` with these keys, deregistered when `resource` is dropped.
     #[must_use]
-    pub fn new(place: &Place, lkey: u32, rkey: u32, held: Box<dyn Held>) -> Self {
+    pub fn new(place: &Place, lkey: u32, rkey: u32, resource: Box<dyn Resource>) -> Self {
         Self {
             lkey,
             rkey,
             address: place.address(),
             length: place.len() as u64,
-            _held: held,
+            _resource: resource,
         }
     }
 
@@ -219,6 +219,6 @@ impl MemoryRegion {
 }
 
 /// A guard that releases a resource on drop.
-pub trait Held: Debug + Send + Sync {}
+pub trait Resource: Debug + Send + Sync {}
 
-impl<T: Debug + Send + Sync> Held for T {}
+impl<T: Debug + Send + Sync> Resource for T {}

@@ -1,4 +1,6 @@
-//! The HCA's side of the rings that software's queues lie in: how entries are read, and what is made for a queue pair.
+//! The HCA's part of work queues: allocates their memory and reads WQEs.
+
+use std::sync::atomic::{Ordering, fence};
 
 use crate::hca::Request;
 use crate::hca::completer::Completer;
@@ -6,35 +8,35 @@ use crate::queue::{
     CompletionParts, CompletionQueue, ReceiveParts, ReceiveQueue, SendParts, SendQueue,
 };
 use crate::wire::{
-    BLOCK, DataSegment, Depth, Operation, SEGMENT, Transport, decode_receive, producer_of,
+    BLOCK, Control, DataSegment, Depth, Operation, SEGMENT, Transport, decode_receive, producer_of,
 };
 use crate::{Allocator, Error, MemoryLocation, Place};
 
-/// The send queue, as it is read.
+/// Reads the send queue.
 #[derive(Debug)]
 pub(in crate::hca) struct SendSide {
     pub ring: Place,
     pub record: Place,
     pub register: Place,
     pub depth: Depth,
-    /// The block that is next.
+    /// The next block.
     pub cursor: u16,
-    /// Up to which block doorbells have been rung.
+    /// The end of the blocks with a doorbell.
     pub producer: u16,
 }
 
-/// The receive queue, as it is read.
+/// Reads the receive queue.
 #[derive(Debug)]
 pub(in crate::hca) struct ReceiveSide {
     pub ring: Place,
     pub record: Place,
     pub depth: Depth,
     pub stride: usize,
-    /// The entry that is next.
+    /// The next WQE.
     pub cursor: u16,
 }
 
-/// Both sides' view of a queue pair's places.
+/// Software's and the HCA's parts of a queue pair.
 #[derive(Debug)]
 pub(in crate::hca) struct Rings {
     pub send: SendSide,
@@ -45,18 +47,17 @@ pub(in crate::hca) struct Rings {
 }
 
 impl Rings {
-    /// Takes a queue pair's places.
+    /// Allocates a queue pair's memory.
     pub(in crate::hca) fn take(allocator: &Allocator, request: &Request) -> Result<Self, Error> {
-        // Depths are checked before anything of their size is allocated.
+        // Check depths before allocating.
         let depth = Depth::work(request.send_blocks)?;
         let receives = Depth::work(request.receives)?;
         let stride = Depth::work(request.receive_segments)?.entries() as usize * SEGMENT;
-        // The receive queue's record first, as in a NIC's: both are of one place.
+        // One place for both records, the receive queue's first, as on a NIC.
         let records = allocator.place(request.records, 8)?;
         let send = SendSide {
             ring: allocator.place(request.queues, depth.entries() as usize * BLOCK)?,
             record: records.part(4, 4)?,
-            // Registers are the HCA's own.
             register: allocator.place(MemoryLocation::Host, 8)?,
             depth,
             cursor: 0,
@@ -80,7 +81,7 @@ impl Rings {
         })
     }
 
-    /// Software's queues, of the queue pair of this number.
+    /// Software's work queues.
     pub(in crate::hca) fn local(&self, qpn: u32) -> Result<(SendQueue, ReceiveQueue), Error> {
         let (send, receive) = (&self.send, &self.receive);
         let sends = SendQueue::new(SendParts {
@@ -102,7 +103,7 @@ impl Rings {
     }
 }
 
-/// A completion queue from both sides.
+/// Software's and the HCA's part of a completion queue.
 fn completions(
     allocator: &Allocator,
     request: &Request,
@@ -127,7 +128,7 @@ fn completions(
 }
 
 impl SendSide {
-    /// `count` blocks from the cursor on.
+    /// `count` blocks at the cursor.
     pub(in crate::hca) fn blocks(&self, count: usize) -> Result<Vec<u8>, Error> {
         let mut bytes = vec![0; count * BLOCK];
         for (position, block) in bytes.chunks_exact_mut(BLOCK).enumerate() {
@@ -141,20 +142,37 @@ impl SendSide {
         self.cursor == self.producer
     }
 
-    /// Blocks that were rung for and not taken.
+    /// Number of blocks with a doorbell after the cursor.
     pub(in crate::hca) fn left(&self) -> u16 {
         self.producer.wrapping_sub(self.cursor)
+    }
+
+    /// Clears the doorbell register, then reads the record. In this order no doorbell is lost: a second one is either still
+    /// in the register, or its record is already there.
+    pub(in crate::hca) fn acknowledge(&self) -> Option<u16> {
+        let cleared = self.register.store_u64(0, 0);
+        fence(Ordering::SeqCst);
+        let record = self.record.load_u32(0);
+        cleared.and(record).ok().map(producer_of)
+    }
+
+    /// Opcode byte and number of blocks of the WQE at the cursor, as far as it is readable.
+    pub(in crate::hca) fn peek(&self) -> (u8, u16) {
+        let first = self.blocks(1).unwrap_or_default();
+        let blocks = Control::decode(&first).map_or(1, |control| control.blocks() as u16);
+        let opcode = first.get(3).copied().unwrap_or(0);
+        (opcode, blocks.min(self.left()))
     }
 }
 
 impl ReceiveSide {
-    /// Whether an entry is posted.
+    /// True if a WQE is posted.
     pub(in crate::hca) fn is_posted(&self) -> bool {
         let producer = self.record.load_u32(0).map(producer_of);
         producer.is_ok_and(|producer| self.depth.free(producer, self.cursor) < self.depth.entries())
     }
 
-    /// The posted entry: its counter and segments. It is taken, also where it cannot be read.
+    /// Consumes the posted WQE, even if malformed: its counter and segments.
     pub(in crate::hca) fn take(&mut self) -> (u16, Result<Vec<DataSegment>, Error>) {
         let counter = self.cursor;
         self.cursor = counter.wrapping_add(1);
@@ -165,7 +183,7 @@ impl ReceiveSide {
     }
 }
 
-/// What a requester brings here.
+/// True if the operation returns data to the requester.
 pub(in crate::hca) fn brings(operation: &Operation) -> bool {
     matches!(
         operation,

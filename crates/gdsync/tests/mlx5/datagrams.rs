@@ -1,6 +1,6 @@
 //! Datagrams of a NIC's own queues: an address of verbs becomes an entry's, and a stream rings for it.
 
-use gdsync::hca::mlx5::{Laid, datagram, lay_out};
+use gdsync::hca::mlx5::{Queues, datagram, wrap};
 use gdsync::queue::Waiting;
 use gdsync::wire::{
     Completion, DataSegment, Datagram, Event, Origin, RemoteAddress, Transport, Wqe,
@@ -22,7 +22,7 @@ const ROUTE: u32 = 40;
 
 /// A queue pair of datagrams that is ready, and memory. Fields fall in this order.
 struct End {
-    laid: Laid,
+    laid: Queues,
     pair: QueuePair<Rts, Direct>,
     stream: Stream,
     region: MemoryRegion,
@@ -42,7 +42,7 @@ impl End {
         };
         let [sent, received] = [&queues[0], &queues[1]];
         let pair = domain.direct_queue_pair(options, sent, received).unwrap();
-        let laid = lay_out(
+        let laid = wrap(
             &allocator,
             &pair,
             [sent, received],

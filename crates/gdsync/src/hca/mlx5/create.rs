@@ -1,11 +1,10 @@
-//! A queue pair of a NIC is made, of at least the sizes that were asked for: verbs' own, or with parts in GPU memory one of the
-//! firmware's.
+//! Creates a queue pair of at least the requested depths: by verbs, or by DEVX if a part is in GPU memory.
 
 use std::sync::Arc;
 
 use verbs::{CompletionQueue, Direct, QueuePair as Verbs, QueuePairOptions, Reset};
 
-use super::lay::{self, Laid, lay_out};
+use super::queues::{self, Queues, wrap};
 use super::{Link, Shared, own, verbs_failed};
 use crate::hca::{QueuePair, Request};
 use crate::wire::{Depth, Transport};
@@ -16,7 +15,7 @@ pub(super) fn create(
     allocator: &Allocator,
     request: &Request,
 ) -> Result<QueuePair, crate::Error> {
-    // Depths are checked before anything of their size is asked for.
+    // Check depths before allocating.
     for depth in [
         request.send_blocks,
         request.receives,
@@ -28,22 +27,22 @@ pub(super) fn create(
         Depth::completions(depth)?;
     }
     if [request.queues, request.records, request.completions].contains(&MemoryLocation::Gpu) {
-        let (laid, pair) = own::create(shared, allocator, request)?;
+        let (queues, pair) = own::create(shared, allocator, request)?;
         let number = pair.number();
-        return Ok(whole(shared, number, laid, Link::Own(pair)));
+        return Ok(finish(shared, number, queues, Link::Devx(pair)));
     }
     let context = shared.port.domain.context();
-    // The provider makes one more of it, and a power of two of that.
+    // The provider adds one and rounds up to a power of two.
     let completions = |entries: u32| {
-        let made = context.direct_completions((entries - 1).max(1));
-        made.map_err(verbs_failed("make a completion queue"))
+        let queue = context.direct_completions((entries - 1).max(1));
+        queue.map_err(verbs_failed("create a completion queue"))
     };
     let (sent, received) = (
         completions(request.send_completions)?,
         completions(request.receive_completions)?,
     );
     let pair = pair(shared, request, [&sent, &received])?;
-    let laid = lay_out(
+    let queues = wrap(
         allocator,
         &pair,
         [&sent, &received],
@@ -52,34 +51,27 @@ pub(super) fn create(
     )?;
     let pair = shared.port.init(pair)?;
     let number = pair.number();
-    Ok(whole(shared, number, laid, Link::Init(pair)))
+    Ok(finish(shared, number, queues, Link::Init(pair)))
 }
 
-/// A queue pair whose two sides are made.
-fn whole(shared: &Arc<Shared>, number: u32, laid: Laid, link: Link) -> QueuePair {
+fn finish(shared: &Arc<Shared>, number: u32, queues: Queues, link: Link) -> QueuePair {
     let endpoint = shared.port.endpoint(number);
     shared.links().insert(endpoint.qpn, link);
-    let created = Created {
+    let guard = DestroyGuard {
         shared: Arc::clone(shared),
         qpn: endpoint.qpn,
     };
-    let Laid {
-        send,
-        receive,
-        send_completions,
-        receive_completions,
-    } = laid;
     QueuePair::new(
-        send,
-        receive,
-        [send_completions, receive_completions],
+        queues.send,
+        queues.receive,
+        [queues.send_completions, queues.receive_completions],
         endpoint,
-        Box::new(created),
+        Box::new(guard),
     )
 }
 
-/// A queue pair whose send queue has as many blocks at least. How many requests the provider puts into how many blocks is its own
-/// affair, and so is how many it has at most: fewer requests are asked for until it makes one.
+/// A queue pair with at least the requested blocks in its send queue. The provider limits the number of work requests by their
+/// size in blocks, so this halves the number until the provider accepts it.
 fn pair(
     shared: &Shared,
     request: &Request,
@@ -97,32 +89,32 @@ fn pair(
         };
         match shared.domain.direct_queue_pair(options, sent, received) {
             Ok(pair) => {
-                let told = pair.layout();
-                let told = told.map_err(verbs_failed("learn where a queue pair lies"))?;
-                if told.send.entries < request.send_blocks {
-                    let need = format!("{} were asked for", request.send_blocks);
+                let layout = pair.layout();
+                let layout = layout.map_err(verbs_failed("read the layout of a queue pair"))?;
+                if layout.send.entries < request.send_blocks {
+                    let need = format!("{} were requested", request.send_blocks);
                     let device = shared.port.domain.context().name();
-                    return Err(lay::shape(device, "a send queue", &told.send, need));
+                    return Err(queues::shape(device, "a send queue", &layout.send, need));
                 }
                 return Ok(pair);
             }
             Err(_) if requests > 1 => requests /= 2,
-            Err(source) => return Err(verbs_failed("make a queue pair")(source)),
+            Err(source) => return Err(verbs_failed("create a queue pair")(source)),
         }
     }
 }
 
-/// Destroys the queue pair when it falls, and its memory is nobody's.
+/// Destroys the queue pair on drop.
 #[derive(Debug)]
-struct Created {
+struct DestroyGuard {
     shared: Arc<Shared>,
     qpn: u32,
 }
 
-impl Drop for Created {
+impl Drop for DestroyGuard {
     fn drop(&mut self) {
         let link = self.shared.links().remove(&self.qpn);
-        // Without the lock: a NIC is asked.
+        // Destroy it without the lock: this calls the driver.
         drop(link);
     }
 }

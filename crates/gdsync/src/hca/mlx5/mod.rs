@@ -1,28 +1,27 @@
-//! A NIC: queue pairs of an mlx5 device whose rings, records and doorbell registers the GPU reaches itself.
+//! A NIC: queue pairs of an mlx5 device whose rings, records and doorbell registers the GPU accesses directly.
 //!
-//! A queue pair is verbs' own, in a domain of one thread, whose register is that of this HCA's queue pairs alone; where its memory lies
-//! the provider tells ([`verbs::QueuePair::layout`]), and from then on [`queue`](crate::queue) drives it, and verbs do not. The completion
-//! queues are marked as never written before anything can complete. Completion entries have 64 bytes and all payloads go to where
-//! entries say (no scatter to CQE); nothing is compressed, which is verbs' default.
+//! Verbs create the queue pair in a thread domain, so its doorbell register (UAR) is not shared with other code. The provider
+//! reports the memory ([`verbs::QueuePair::layout`]), and from then on [`queue`](crate::queue) drives the queues instead of
+//! verbs. CQEs have 64 bytes, without scatter to CQE or compression, which are the defaults of verbs.
 //!
-//! Rings and records are host memory and registered with the GPU; the register is a page of the device's, which the GPU's driver maps
-//! with `PeerMappingOverride` or for a process with `CAP_SYS_ADMIN` alone ([`Error::Register`]).
-//! With queues, records or completions in GPU memory a queue pair is made by the NIC's firmware instead (`own`), where the NIC and the
-//! kernel allow it; and where they do not, that is an error, and the same request for host memory goes by verbs.
+//! Rings and records are host memory registered with the GPU. The register is a page of the device, which the GPU's driver maps
+//! only with `PeerMappingOverride` or for a process with `CAP_SYS_ADMIN` ([`Error::Register`]).
+//! If queues, records or completions are in GPU memory, DEVX creates the queue pair instead (`own`). There is no fallback: if NIC or
+//! kernel do not support that, creation fails.
 
 mod address;
 mod create;
-mod lay;
 mod own;
+mod queues;
 
 pub use address::datagram;
-pub use lay::{Laid, lay_out};
+pub use queues::{Queues, wrap};
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use verbs::devx::{Devx, QueuePair as Own};
+use verbs::devx::{Devx, QueuePair as DevxPair};
 use verbs::{Context, Direct, Init, ProtectionDomain, QueuePair as Verbs, Rts};
 
 use super::port::{Error, Options, Port, failed, register};
@@ -36,33 +35,32 @@ pub struct Mlx5Hca {
     allocator: Allocator,
 }
 
-/// What queue pairs share.
+/// State shared by the queue pairs.
 #[derive(Debug)]
 struct Shared {
     port: Port,
-    /// The port's domain, for one thread's queue pairs.
+    /// The port's protection domain, in a thread domain.
     domain: ProtectionDomain,
-    /// The NIC's firmware, once queues in GPU memory were asked for.
-    firmware: OnceLock<Devx>,
-    /// How many of them were.
-    made: AtomicU32,
-    /// By number. Dropped, a queue pair is destroyed with the last place of it.
+    /// Opened for the first queues in GPU memory.
+    devx: OnceLock<Devx>,
+    /// Number of queue pairs created by DEVX.
+    created: AtomicU32,
+    /// By QPN. A queue pair is destroyed with the last place of it.
     links: Mutex<BTreeMap<u32, Link>>,
 }
 
-/// What verbs have of a queue pair.
+/// The driver's part of a queue pair.
 #[derive(Debug)]
 enum Link {
     Init(Verbs<Init, Direct>),
-    /// The same of one that the firmware made.
-    Own(Own<Init>),
-    /// Somebody connects it.
+    Devx(DevxPair<Init>),
+    /// A thread connects it.
     Connecting,
     Ready {
         _link: Verbs<Rts, Direct>,
     },
-    OwnReady {
-        _link: Own<Rts>,
+    DevxReady {
+        _link: DevxPair<Rts>,
     },
     /// Connecting it failed.
     Gone,
@@ -70,29 +68,29 @@ enum Link {
 
 impl Shared {
     fn devx(&self) -> Result<Devx, crate::Error> {
-        if let Some(devx) = self.firmware.get() {
+        if let Some(devx) = self.devx.get() {
             return Ok(devx.clone());
         }
         let devx = Devx::of(self.port.domain.context());
         let devx = devx.map_err(verbs_failed(
-            "command the NIC's firmware (DEVX), which makes queues in GPU memory",
+            "use DEVX commands, which queues in GPU memory need",
         ))?;
-        Ok(self.firmware.get_or_init(|| devx).clone())
+        Ok(self.devx.get_or_init(|| devx).clone())
     }
 
-    /// By which number completions name the next queue pair: 24 bits.
+    /// The user index of the next queue pair: 24 bits.
     fn next_index(&self) -> u32 {
-        self.made.fetch_add(1, Ordering::Relaxed) & 0xff_ffff
+        self.created.fetch_add(1, Ordering::Relaxed) & 0xff_ffff
     }
 
-    /// Whole at every moment.
+    /// Ignores poisoning: every change of the map is one step.
     fn links(&self) -> MutexGuard<'_, BTreeMap<u32, Link>> {
         self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Mlx5Hca {
-    /// A port of an open device, for the streams of `allocator`'s GPU.
+    /// Opens a port of a device, for the streams of `allocator`'s GPU.
     ///
     /// # Errors
     ///
@@ -107,7 +105,7 @@ impl Mlx5Hca {
             return Err(Error::NotMlx5 { device }.into());
         }
         let port = Port::open(context, options)?;
-        // Without one its queue pairs share registers with others, which costs time and nothing else.
+        // Without a thread domain, queue pairs share registers with others, which is only slower.
         let domain = port
             .domain
             .of_one_thread()
@@ -115,8 +113,8 @@ impl Mlx5Hca {
         let shared = Shared {
             port,
             domain,
-            firmware: OnceLock::new(),
-            made: AtomicU32::new(1),
+            devx: OnceLock::new(),
+            created: AtomicU32::new(1),
             links: Mutex::default(),
         };
         Ok(Self {
@@ -141,21 +139,21 @@ impl Hca for Mlx5Hca {
         let path = self.shared.port.check(peer)?;
         let taken = match self.shared.links().get_mut(&qpn) {
             None => return Err(crate::Error::NoQueuePair { qpn }),
-            Some(link @ (Link::Init(_) | Link::Own(_))) => {
+            Some(link @ (Link::Init(_) | Link::Devx(_))) => {
                 std::mem::replace(link, Link::Connecting)
             }
             Some(_) => return Err(Error::Spent { qpn }.into()),
         };
-        // Without the lock: the way to the remote side may have to be found first.
+        // Without the lock: path resolution may take long.
         let psn = given.path.map_or(0, |path| path.psn);
         let port = &self.shared.port;
         let connected = match taken {
             Link::Init(link) => port
-                .join(link, psn, (peer, path), timeout)
+                .connect(link, psn, (peer, path), timeout)
                 .map(|link| Link::Ready { _link: link }),
-            Link::Own(link) => port
-                .join_own(link, psn, (peer, path), timeout)
-                .map(|link| Link::OwnReady { _link: link }),
+            Link::Devx(link) => port
+                .connect_devx(link, psn, (peer, path), timeout)
+                .map(|link| Link::DevxReady { _link: link }),
             _ => Err(Error::Spent { qpn }),
         };
         let (link, outcome) = match connected {
@@ -176,7 +174,6 @@ impl Hca for Mlx5Hca {
     }
 }
 
-/// What a place of a queue pair could not be had for.
 fn gpu_failed(operation: &'static str) -> impl FnOnce(gpu::Error) -> crate::Error {
     move |source| crate::Error::Gpu { operation, source }
 }

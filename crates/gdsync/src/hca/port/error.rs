@@ -1,25 +1,25 @@
-//! What can go wrong with a verbs device and its port.
+//! Errors of a verbs device and its port.
 
 use verbs::{MemoryPathError, PortState};
 
 use crate::hca::Endpoint;
 
-/// Why a verbs device cannot do it.
+/// Why an operation on a verbs device failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The verbs device, or its library.
+    /// A verbs call failed.
     #[error("cannot {operation}: {source}")]
     Verbs {
-        /// What was tried.
+        /// The failed operation.
         operation: &'static str,
-        /// Why not.
+        /// The cause.
         #[source]
         source: verbs::Error,
     },
     /// The port is not up.
     #[error(
-        "port {device}:{port} is {state:?} and must be Active: look at the link with `ibv_devinfo -d {device}`"
+        "port {device}:{port} is {state:?}, not Active: check the link with `ibv_devinfo -d {device}`"
     )]
     PortDown {
         /// The device.
@@ -29,87 +29,88 @@ pub enum Error {
         /// Its state.
         state: PortState,
     },
-    /// The port has no GID there, or none at all.
-    #[error("port {device}:{port} has no GID{}: `ibv_devinfo -v` shows those it has", index.map(|index| format!(" at index {index}")).unwrap_or_default())]
+    /// The port has no GID at this index, or none at all.
+    #[error("port {device}:{port} has no GID{}: `ibv_devinfo -v` lists its GIDs", index.map(|index| format!(" at index {index}")).unwrap_or_default())]
     NoGid {
         /// The device.
         device: String,
         /// The port.
         port: u8,
-        /// The index that was asked for.
+        /// The requested index.
         index: Option<u8>,
     },
-    /// Another make of NIC.
+    /// Not an mlx5 device.
     #[error(
-        "{device} is no mlx5 device, whose queues a GPU drives: take the proxy, which drives any"
+        "{device} is not an mlx5 device, so a GPU cannot drive its queues: use the proxy, which supports any device"
     )]
     NotMlx5 {
         /// The device.
         device: String,
     },
-    /// GPU memory that the NIC takes no queues in by any memory path.
+    /// No memory path lets the NIC use queues in this GPU memory.
     #[error(
-        "the NIC takes no queues in this GPU memory: by a dma-buf {dmabuf}; by a peer memory client (nvidia-peermem) {peermem}; \
-         the first needs Linux 6.1 and rdma-core 43, the second `modprobe nvidia_peermem`; or keep the queues in host memory"
+        "the NIC cannot use queues in this GPU memory: dma-buf: {dmabuf}; peer memory client (nvidia-peermem): {peermem}; \
+         dma-buf needs Linux 6.1 and rdma-core 43, nvidia-peermem needs `modprobe nvidia_peermem`; or place the queues in \
+         host memory"
     )]
     GpuQueues {
-        /// Why not by a dma-buf.
+        /// Why dma-buf failed.
         dmabuf: MemoryPathError,
-        /// Why not by its address.
+        /// Why nvidia-peermem failed.
         peermem: MemoryPathError,
     },
-    /// The provider made a queue of another size or shape than can be driven.
-    #[error("{device} made {what} of {count} entries of {bytes} bytes; {need}")]
+    /// The provider created a queue of an unsupported size or layout.
+    #[error("{device} created {what} of {count} entries of {bytes} bytes; {need}")]
     Shape {
         /// The device.
         device: String,
-        /// What of it.
+        /// The queue.
         what: &'static str,
-        /// Entries.
+        /// Number of entries.
         count: u32,
-        /// Bytes of each.
+        /// Bytes per entry.
         bytes: u32,
-        /// What it must be.
+        /// The requirement.
         need: String,
     },
-    /// The GPU is not given the NIC's doorbell register.
+    /// The GPU's driver does not map the NIC's doorbell register.
     #[error(
-        "the GPU cannot ring the NIC's doorbell, since its driver does not map the register: {source}; `gdr doctor --live --only \
-         rdma.uar-map` says what to do; a proxy needs no register"
+        "the GPU cannot ring the NIC's doorbell, because its driver does not map the register: {source}; run `gdr doctor \
+         --live --only rdma.uar-map`, or use the proxy, which needs no register"
     )]
     Register {
-        /// What the driver said.
+        /// The driver's error.
         #[source]
         source: gpu::Error,
     },
-    /// GPU memory that the NIC reaches by no memory path.
+    /// No memory path lets the NIC access this GPU memory.
     #[error(
-        "the NIC does not reach this GPU memory: by a dma-buf {dmabuf}; by a peer memory client (nvidia-peermem) {peermem}; \
-         register host memory, and copy between them"
+        "the NIC cannot access this GPU memory: dma-buf: {dmabuf}; peer memory client (nvidia-peermem): {peermem}; \
+         register host memory and copy instead"
     )]
     NoMemoryPath {
-        /// Why not by a dma-buf.
+        /// Why dma-buf failed.
         dmabuf: MemoryPathError,
-        /// Why not by its address.
+        /// Why nvidia-peermem failed.
         peermem: MemoryPathError,
     },
-    /// A remote side of another kind of HCA, or one whose address lacks what this port needs.
-    #[error("{remote} says no {lacks}: both sides must be verbs devices, on links of one kind")]
+    /// The remote endpoint is of another kind of HCA, or lacks what this port needs.
+    #[error("{remote} has no {lacks}: both sides must be verbs devices with the same link layer")]
     Address {
-        /// The remote side.
+        /// The remote endpoint.
         remote: Endpoint,
-        /// What it lacks.
+        /// The missing part.
         lacks: &'static str,
     },
-    /// A queue pair that is connected already, or failed.
-    #[error("queue pair {qpn:#x} is connected already or has failed: make another")]
+    /// The queue pair is already connected, or failed.
+    #[error("queue pair {qpn:#x} is already connected or has failed: create another one")]
     Spent {
-        /// Its number.
+        /// Its QPN.
         qpn: u32,
     },
 }
 
-/// `operation` failed.
+/// Wraps the error of `operation`.
 pub(in crate::hca) fn failed(operation: &'static str) -> impl FnOnce(verbs::Error) -> Error {
     move |source| Error::Verbs { operation, source }
 }

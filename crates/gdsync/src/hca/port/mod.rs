@@ -1,4 +1,4 @@
-//! The port of a verbs device that queue pairs are made on, and how they are joined with others: of a NIC, and of a proxy's device.
+//! The port of a verbs device: creates and connects queue pairs, for a NIC and for the proxy.
 
 mod error;
 mod region;
@@ -16,20 +16,19 @@ pub(in crate::hca) use region::register;
 
 use super::{Endpoint, Path, Request, RetryPolicy};
 
-/// Which port of a device, and how.
+/// Port of a device and its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// The port, from 1.
     pub port: u8,
-    /// The index of its GID; without it RoCE takes the best there is ([`verbs::Gid::best`]), and InfiniBand none.
+    /// GID index. Without one, RoCE uses [`verbs::Gid::best`] and InfiniBand no GID.
     pub gid_index: Option<u8>,
-    /// An unanswered packet is sent again after 4.096 µs times two to the power of this; seven times, before the remote side is taken
-    /// for gone.
+    /// Local ACK timeout: an unanswered packet is resent after 4.096 µs × 2^timeout, up to seven times.
     pub timeout: u8,
 }
 
 impl Default for Options {
-    /// The first port, its best GID, 18: a packet is sent again after one second.
+    /// The first port, its best GID, and a timeout of 18: about one second.
     fn default() -> Self {
         Self {
             port: 1,
@@ -44,32 +43,32 @@ pub(in crate::hca) struct Port {
     pub domain: ProtectionDomain,
     options: Options,
     lid: u16,
-    /// On Ethernet always, on InfiniBand where it was asked for.
+    /// Always on Ethernet; on InfiniBand if requested.
     gid: Option<Gid>,
     mtu: u32,
     reads: u8,
-    /// The most requests of a queue.
+    /// Limit of outstanding work requests per queue.
     requests: u32,
 }
 
-/// A verbs queue pair, and how much it holds.
-pub(in crate::hca) struct Made<L> {
+/// A verbs queue pair with its completion queues.
+pub(in crate::hca) struct VerbsPair<L> {
     pub link: L,
     pub sent: CompletionQueue,
     pub received: CompletionQueue,
     pub room: Room,
 }
 
-/// How many requests a verbs queue pair takes.
+/// Depths of a verbs queue pair, in work requests.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::hca) struct Room {
     pub sends: u32,
     pub receives: u32,
 }
 
-impl<L> Made<L> {
-    pub(in crate::hca) fn map<T>(self, link: impl FnOnce(L) -> T) -> Made<T> {
-        Made {
+impl<L> VerbsPair<L> {
+    pub(in crate::hca) fn map<T>(self, link: impl FnOnce(L) -> T) -> VerbsPair<T> {
+        VerbsPair {
             link: link(self.link),
             sent: self.sent,
             received: self.received,
@@ -78,20 +77,19 @@ impl<L> Made<L> {
     }
 }
 
-/// Reads at once that are asked for at most: what most NICs have.
+/// Outstanding RDMA reads to request: the limit of most NICs.
 const READS: u8 = 16;
-/// Numbers of packets have so many bits.
-const PACKET: u32 = 0xff_ffff;
-/// What joining queue pairs is called where it fails.
-const MEET: &str = "connect a queue pair with the remote side";
-const BEGIN: &str = "make a queue pair ready to send";
-/// As NICs write "for ever", and the most besides.
-const FOR_EVER: u8 = 7;
+/// PSNs have 24 bits.
+const PSN: u32 = 0xff_ffff;
+const TO_RTR: &str = "connect a queue pair with the remote side";
+const TO_RTS: &str = "make a queue pair ready to send";
+/// RNR retry count that NICs treat as unlimited.
+const UNLIMITED: u8 = 7;
 
 impl Port {
     pub(in crate::hca) fn open(context: &Context, options: Options) -> Result<Self, Error> {
         let (number, device) = (options.port, || context.name().to_owned());
-        let found = context.port(number).map_err(failed("ask the port"))?;
+        let found = context.port(number).map_err(failed("query the port"))?;
         if found.state != PortState::Active {
             let (device, port, state) = (device(), number, found.state);
             return Err(Error::PortDown {
@@ -102,7 +100,7 @@ impl Port {
         }
         let limits = context
             .limits()
-            .map_err(failed("ask what the device holds"))?;
+            .map_err(failed("query the device's limits"))?;
         let ethernet = found.link_layer == LinkLayer::Ethernet;
         let gid = if ethernet || options.gid_index.is_some() {
             let table = context
@@ -126,7 +124,7 @@ impl Port {
         Ok(Self {
             domain: context
                 .domain()
-                .map_err(failed("take a protection domain"))?,
+                .map_err(failed("allocate a protection domain"))?,
             options,
             lid: found.lid,
             gid,
@@ -136,12 +134,11 @@ impl Port {
         })
     }
 
-    /// A queue pair for these queues. Of the pieces of a request it has as many as the device gives, which does not say how many that
-    /// is.
+    /// Creates a verbs queue pair with the most SGEs per request that the device accepts, found by trying.
     pub(in crate::hca) fn queue_pair(
         &self,
         request: &Request,
-    ) -> Result<Made<QueuePair<Init>>, Error> {
+    ) -> Result<VerbsPair<QueuePair<Init>>, Error> {
         let context = self.domain.context();
         let (sends, receives) = (
             request.send_blocks.min(self.requests),
@@ -149,10 +146,10 @@ impl Port {
         );
         let sent = context
             .completions(sends)
-            .map_err(failed("make a completion queue"))?;
+            .map_err(failed("create a completion queue"))?;
         let received = context
             .completions(receives)
-            .map_err(failed("make a completion queue"))?;
+            .map_err(failed("create a completion queue"))?;
         let mut pieces = MOST_PIECES as u32;
         loop {
             let options = QueuePairOptions {
@@ -165,7 +162,7 @@ impl Port {
             };
             match self.domain.queue_pair(options, &sent, &received) {
                 Ok(pair) => {
-                    return Ok(Made {
+                    return Ok(VerbsPair {
                         link: self.init(pair)?,
                         sent,
                         received,
@@ -173,7 +170,7 @@ impl Port {
                     });
                 }
                 Err(_) if pieces > 1 => pieces /= 2,
-                Err(source) => return Err(failed("make a queue pair")(source)),
+                Err(source) => return Err(failed("create a queue pair")(source)),
             }
         }
     }
@@ -182,21 +179,21 @@ impl Port {
         self.options.port
     }
 
-    /// Gives a queue pair this port.
+    /// Moves a queue pair to INIT on this port.
     pub(in crate::hca) fn init<D>(
         &self,
         pair: QueuePair<Reset, D>,
     ) -> Result<QueuePair<Init, D>, Error> {
         let pair = pair.init(self.options.port, Access::ALL, 0);
-        pair.map_err(failed("give a queue pair its port"))
+        pair.map_err(failed("move a queue pair to INIT"))
     }
 
-    /// How a queue pair of this port is reached. The number of its first packet is one that packets of an earlier queue pair of the
-    /// same number are not taken for.
+    /// The endpoint of a queue pair of this port. Its PSN is random, so packets of an earlier queue pair with the same QPN are
+    /// rejected.
     pub(in crate::hca) fn endpoint(&self, qpn: u32) -> Endpoint {
         let path = Path {
             gid: self.gid.map(|gid| gid.address),
-            psn: RandomState::new().build_hasher().finish() as u32 & PACKET,
+            psn: RandomState::new().build_hasher().finish() as u32 & PSN,
             mtu: self.mtu,
             reads: self.reads,
         };
@@ -208,7 +205,7 @@ impl Port {
         }
     }
 
-    /// Whether the remote side's address has what this port needs.
+    /// Checks that the remote endpoint has what this port needs.
     pub(in crate::hca) fn check(&self, remote: Endpoint) -> Result<Path, Error> {
         let path = remote.path.ok_or(Error::Address {
             remote,
@@ -227,38 +224,38 @@ impl Port {
         }
     }
 
-    /// Joins a queue pair with the far one.
-    pub(in crate::hca) fn join<D>(
+    /// Connects a queue pair to the remote one.
+    pub(in crate::hca) fn connect<D>(
         &self,
         pair: QueuePair<Init, D>,
         psn: u32,
         remote: (Endpoint, Path),
         retry: RetryPolicy,
     ) -> Result<QueuePair<Rts, D>, Error> {
-        let (route, peer, behaviour) = self.terms(remote, retry);
+        let (route, peer, behaviour) = self.parameters(remote, retry);
         let pair = pair
             .ready_to_receive(route, peer, behaviour)
-            .map_err(failed(MEET))?;
-        pair.ready_to_send(psn, behaviour).map_err(failed(BEGIN))
+            .map_err(failed(TO_RTR))?;
+        pair.ready_to_send(psn, behaviour).map_err(failed(TO_RTS))
     }
 
-    /// The same of one that the NIC's firmware made.
-    pub(in crate::hca) fn join_own(
+    /// [`Self::connect`] for a queue pair created by DEVX.
+    pub(in crate::hca) fn connect_devx(
         &self,
         pair: devx::QueuePair<Init>,
         psn: u32,
         remote: (Endpoint, Path),
         retry: RetryPolicy,
     ) -> Result<devx::QueuePair<Rts>, Error> {
-        let (route, peer, behaviour) = self.terms(remote, retry);
+        let (route, peer, behaviour) = self.parameters(remote, retry);
         let pair = pair
             .ready_to_receive(route, peer, behaviour)
-            .map_err(failed(MEET))?;
-        pair.ready_to_send(psn, behaviour).map_err(failed(BEGIN))
+            .map_err(failed(TO_RTR))?;
+        pair.ready_to_send(psn, behaviour).map_err(failed(TO_RTS))
     }
 
-    /// On which terms a queue pair is joined with the far one.
-    fn terms(
+    /// Parameters of the RTR and RTS transitions.
+    fn parameters(
         &self,
         (remote, path): (Endpoint, Path),
         retry: RetryPolicy,
@@ -277,8 +274,8 @@ impl Port {
             timeout: self.options.timeout,
             reads: self.reads.min(path.reads).max(1),
             receiver_retries: match retry.retries {
-                None => FOR_EVER,
-                Some(_) => retries.unwrap_or(FOR_EVER).min(FOR_EVER - 1),
+                None => UNLIMITED,
+                Some(_) => retries.unwrap_or(UNLIMITED).min(UNLIMITED - 1),
             },
             ..Behaviour::of(self.mtu.min(path.mtu))
         };

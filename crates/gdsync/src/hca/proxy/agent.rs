@@ -1,4 +1,4 @@
-//! Queue pairs that a program makes, connects and registers memory for itself, by verbs: the proxy rings and polls for it alone.
+//! Serves queue pairs that a program creates and connects itself by verbs: the proxy only posts and polls.
 
 use std::sync::Arc;
 
@@ -8,67 +8,67 @@ use super::create::{bounce, keep};
 use super::engine::{Engine, step};
 use super::pair::{Borrowed, Link};
 use super::{Shared, State};
-use crate::hca::port::{Made, Room};
+use crate::hca::port::{Room, VerbsPair};
 use crate::hca::rings::Rings;
 use crate::hca::{Endpoint, QueuePair, Request};
 use crate::{Allocator, Error};
 
-/// A thread that serves lent queue pairs, of any device. Dropped, it ends: what was rung and posted is flushed.
+/// A thread that serves borrowed queue pairs of any device. Dropping it ends the thread and flushes posted work.
 ///
-/// It asks no device for events, which are the program's to take. Before the program has brought a queue pair to a state in which verbs
-/// take requests (RTS for sends, INIT for receives), what is rung and posted waits.
+/// It reads no device events: those belong to the program. Posted work waits until the program has moved the queue pair to a
+/// state in which verbs accept it (RTS for sends, INIT for receives).
 #[derive(Debug)]
 pub struct Agent(Engine);
 
-/// What a program lends: a queue pair, and the two completion queues that nobody else polls.
+/// A program's queue pair, and two completion queues that only the agent polls.
 #[derive(Debug)]
 pub struct BorrowedQueues {
     /// The queue pair.
     pub pair: verbs::QueuePair<verbs::Borrowed>,
-    /// Where its sends complete.
+    /// Completions of its sends.
     pub sent: CompletionQueue,
-    /// Where its receives complete.
+    /// Completions of its receives.
     pub received: CompletionQueue,
-    /// Requests to send that it holds.
+    /// Depth of its send queue, in work requests.
     pub sends: u32,
-    /// Requests to receive that it holds.
+    /// Depth of its receive queue, in work requests.
     pub receives: u32,
 }
 
-/// The agent's side of a lent queue pair.
+/// The agent's handle of a borrowed queue pair.
 #[derive(Debug, Clone)]
-pub struct Adopted {
+pub struct ServedPair {
     shared: Arc<Shared>,
     number: u64,
 }
 
 impl Agent {
-    /// Starts its thread.
+    /// Starts the thread.
     ///
     /// # Errors
     ///
     /// [`Error::Thread`].
     pub fn start() -> Result<Self, Error> {
-        Ok(Self(Engine::start("proxy of lent queue pairs", None)?))
+        Ok(Self(Engine::start("proxy of borrowed queue pairs", None)?))
     }
 
-    /// Serves a lent queue pair behind software's queues in `allocator`'s places, until the result is dropped; then it is destroyed. Keys of
-    /// entries go to verbs as they are, and its device alone judges them. Its endpoint has a number, and no path.
+    /// Serves a borrowed queue pair from queues in `allocator`'s memory until the [`QueuePair`] is dropped. Keys in WQEs are passed
+    /// to verbs unchecked; the device validates them. The endpoint has a QPN but no path.
     ///
     /// # Errors
     ///
-    /// [`Error::Wire`] for depths that are none; what allocating its places meets; [`Error::Device`] where verbs register no memory for
-    /// inline data.
+    /// [`Error::Wire`] for invalid depths; errors of the allocation; [`Error::Device`] if verbs cannot register memory for inline
+    /// data.
     pub fn adopt(
         &self,
         allocator: &Allocator,
         borrowed_queues: BorrowedQueues,
         request: &Request,
-    ) -> Result<(QueuePair, Adopted), Error> {
+    ) -> Result<(QueuePair, ServedPair), Error> {
         let rings = Rings::take(allocator, request)?;
         let bounce = bounce(borrowed_queues.pair.domain(), request.send_blocks)?;
         let endpoint = Endpoint::new(0, borrowed_queues.pair.number());
-        let made = Made {
+        let made = VerbsPair {
             link: Link::Borrowed(Borrowed::new(borrowed_queues.pair)),
             sent: borrowed_queues.sent,
             received: borrowed_queues.received,
@@ -79,25 +79,24 @@ impl Agent {
         };
         let (pair, number) = keep(&self.0.shared, rings, bounce, made, endpoint)?;
         let shared = Arc::clone(&self.0.shared);
-        Ok((pair, Adopted { shared, number }))
+        Ok((pair, ServedPair { shared, number }))
     }
 }
 
-impl Adopted {
-    /// Does what there is to do for it, in the caller's thread: what was rung and posted is with verbs when this returns, if they take it.
-    /// Its state is asked for anew where that matters.
+impl ServedPair {
+    /// Serves it once, in the calling thread: on return all work that verbs accept is posted. Queries its state again if needed.
     pub fn serve(&self) {
         let mut state = self.shared.lock();
         let State { pairs, regions, .. } = &mut *state;
         if let Some(pair) = pairs.get_mut(&self.number) {
             if let Link::Borrowed(borrowed) = &mut pair.link {
-                borrowed.look_again();
+                borrowed.refresh();
             }
             step(pair, regions);
         }
     }
 
-    /// Has the thread look soon: a stream was given work.
+    /// Wakes the thread, after a stream was given work.
     pub fn wake(&self) {
         self.shared.bell.wake();
     }

@@ -1,4 +1,4 @@
-//! What verbs complete becomes completion entries; and how a queue pair is given up.
+//! Converts verbs completions to CQEs, and flushes failed queue pairs.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use super::pair::{FLUSHED, Link, Pair};
 use super::{sends, syndrome};
 use crate::wire::{Event, Syndrome};
 
-/// Takes what verbs have completed; whether there was anything.
+/// Polls verbs completions. True if there were any.
 pub(super) fn take(pair: &mut Pair) -> bool {
     let mut worked = false;
     while let Some(completions) = polled(pair, |pair| &pair.sent) {
@@ -28,10 +28,10 @@ pub(super) fn take(pair: &mut Pair) -> bool {
     worked
 }
 
-/// Gives a queue pair up: what verbs completed before is taken, all else is flushed.
+/// Fails a queue pair: polls the remaining completions and flushes all other work.
 pub(super) fn fail(pair: &mut Pair) {
     pair.failed = true;
-    // Nothing arrives from now on, so nothing that arrived is called flushed.
+    // Stop the device first, so that no completed work is reported as flushed.
     let _ = match &mut pair.link {
         Link::Init(link) => link.fail(),
         Link::Ready(link) => link.fail(),
@@ -40,9 +40,9 @@ pub(super) fn fail(pair: &mut Pair) {
     };
     take(pair);
     match pair.link {
-        // The program has it still. What it posted it is told of once the device is done with it, as verbs promise.
+        // It belongs to the program, so wait until the device has completed all posted work.
         Link::Borrowed(_) => drain(pair),
-        // What verbs still have they have no more, and no device writes its memory.
+        // Destroys it, so the device stops accessing its memory.
         _ => pair.link = Link::Gone,
     }
     for in_flight in &mut pair.sends {
@@ -55,32 +55,33 @@ pub(super) fn fail(pair: &mut Pair) {
     if let Some((counter, _)) = pair.unusable.take() {
         pair.receive_failed(counter, Syndrome::Flushed, 0);
     }
-    // It may be the last time that somebody looks.
-    sends::listen(pair);
+    // Possibly the last poll of the doorbell.
+    sends::poll_doorbell(pair);
     flush(pair);
 }
 
-/// How long a device has to flush what a queue pair of a program had posted. Kernels and NICs do it at once.
+/// Timeout of a device's flush. Kernels and NICs flush at once.
 const FLUSH: Duration = Duration::from_millis(200);
 
-/// Takes what the device flushes, until it has nothing more.
+/// Polls until the device has flushed all posted work.
 fn drain(pair: &mut Pair) {
-    let begun = Instant::now();
-    let has = |pair: &Pair| pair.posted > 0 || !pair.receives.is_empty();
-    while has(pair) && begun.elapsed() < FLUSH {
+    let start = Instant::now();
+    let is_busy = |pair: &Pair| pair.posted > 0 || !pair.receives.is_empty();
+    while is_busy(pair) && start.elapsed() < FLUSH {
         if !take(pair) {
             std::thread::yield_now();
         }
     }
 }
 
-/// What is rung and posted after that; whether anything was.
+/// Flushes work posted after the failure. True if there was any.
 pub(super) fn flush(pair: &mut Pair) -> bool {
     let mut worked = false;
     while !pair.send.is_empty() {
-        let (entry, blocks) = sends::unread(pair);
-        pair.send.cursor = pair.send.cursor.wrapping_add(blocks);
-        pair.send_failed(entry.counter, entry.opcode, Syndrome::Flushed, 0);
+        let counter = pair.send.cursor;
+        let (opcode, blocks) = pair.send.peek();
+        pair.send.cursor = counter.wrapping_add(blocks);
+        pair.send_failed(counter, opcode, Syndrome::Flushed, 0);
         worked = true;
     }
     while pair.receive.is_posted() {
@@ -91,7 +92,7 @@ pub(super) fn flush(pair: &mut Pair) -> bool {
     worked
 }
 
-/// Some completions of a queue, if there are any. A queue that cannot be asked is lost, and the queue pair with it.
+/// Up to 16 completions of a queue. If polling fails, the queue pair fails.
 fn polled(
     pair: &mut Pair,
     queue: impl Fn(&Pair) -> &CompletionQueue,
@@ -116,14 +117,14 @@ fn sent(pair: &mut Pair, completion: &Completion) {
         if in_flight.id == completion.id {
             in_flight.verdict = Some(verdict);
         } else if in_flight.verdict.is_none() {
-            // In a reliable connection what comes before it is done.
+            // A reliable connection completes in order.
             in_flight.verdict = Some(Ok(()));
         }
     }
 }
 
 fn received(pair: &mut Pair, completion: &Completion) {
-    // The number it was given is its counter.
+    // The work request's id is the WQE counter.
     let counter = completion.id as u16;
     let Some(position) = pair.receives.iter().position(|&posted| posted == counter) else {
         return;

@@ -1,4 +1,4 @@
-//! A queue pair is made: software's rings, the verbs queue pair, and the memory between them.
+//! Creates a queue pair: software's queues, the verbs queue pair, and memory for inline data.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use verbs::{Access, Buffer, Pages, ProtectionDomain};
 
 use super::Shared;
 use super::pair::{Bounce, Link, Pair};
-use crate::hca::port::{Made, Port, failed};
+use crate::hca::port::{Port, VerbsPair, failed};
 use crate::hca::rings::Rings;
 use crate::hca::{Endpoint, QueuePair, Request};
 use crate::wire::{BLOCK, MOST_BLOCKS};
 use crate::{Allocator, Error};
 
-/// Makes a queue pair of `allocator`'s places.
+/// Creates a queue pair in `allocator`'s memory.
 pub(super) fn create(
     shared: &Arc<Shared>,
     port: &Port,
@@ -22,27 +22,27 @@ pub(super) fn create(
 ) -> Result<QueuePair, Error> {
     let rings = Rings::take(allocator, request)?;
     let bounce = bounce(&port.domain, request.send_blocks)?;
-    let made = port.queue_pair(request)?;
-    let endpoint = port.endpoint(made.link.number());
-    let (pair, _) = keep(shared, rings, bounce, made.map(Link::Init), endpoint)?;
+    let pair = port.queue_pair(request)?;
+    let endpoint = port.endpoint(pair.link.number());
+    let (pair, _) = keep(shared, rings, bounce, pair.map(Link::Init), endpoint)?;
     Ok(pair)
 }
 
-/// Keeps a queue pair for the thread; software's side of it, and its number there.
+/// Passes a queue pair to the thread. Returns software's part and its number in the shared state.
 pub(super) fn keep(
     shared: &Arc<Shared>,
     rings: Rings,
     bounce: Bounce,
-    made: Made<Link>,
+    pair: VerbsPair<Link>,
     endpoint: Endpoint,
 ) -> Result<(QueuePair, u64), Error> {
-    let Made {
+    let VerbsPair {
         link,
         sent,
         received,
         room,
-    } = made;
-    let (near_send, near_receive) = rings.local(endpoint.qpn)?;
+    } = pair;
+    let (send_queue, receive_queue) = rings.local(endpoint.qpn)?;
     let pair = Pair {
         link,
         sent,
@@ -69,41 +69,41 @@ pub(super) fn keep(
     state.next += 1;
     state.pairs.insert(number, pair);
     drop(state);
-    let created = Created {
+    let guard = DestroyGuard {
         shared: Arc::clone(shared),
         number,
     };
     let pair = QueuePair::new(
-        near_send,
-        near_receive,
+        send_queue,
+        receive_queue,
         rings.completions,
         endpoint,
-        Box::new(created),
+        Box::new(guard),
     );
     Ok((pair, number))
 }
 
-/// Memory for the bytes that entries of so many blocks hold themselves.
+/// Memory for the inline data of a send queue.
 pub(super) fn bounce(domain: &ProtectionDomain, blocks: u32) -> Result<Bounce, Error> {
     let bytes = (blocks as usize + MOST_BLOCKS) * BLOCK;
     let buffer =
-        Buffer::new(bytes, Pages::Ordinary).map_err(failed("take memory for inline data"))?;
+        Buffer::new(bytes, Pages::Ordinary).map_err(failed("allocate memory for inline data"))?;
     let region = domain.register(&buffer, Access::default());
     let region = region.map_err(failed("register memory for inline data"))?;
     Ok(Bounce { region, buffer })
 }
 
-/// Destroys the queue pair when it falls.
+/// Destroys the queue pair on drop.
 #[derive(Debug)]
-struct Created {
+struct DestroyGuard {
     shared: Arc<Shared>,
     number: u64,
 }
 
-impl Drop for Created {
+impl Drop for DestroyGuard {
     fn drop(&mut self) {
         let pair = self.shared.lock().pairs.remove(&self.number);
-        // Its places, and what verbs have of it, are let go without the lock.
+        // Destroy it without the lock.
         drop(pair);
     }
 }

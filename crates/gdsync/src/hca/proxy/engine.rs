@@ -1,4 +1,4 @@
-//! The proxy's thread: each queue pair's doorbells, receives and completions, again and again.
+//! The proxy's thread: polls doorbells, receives and completions of every queue pair.
 
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -11,10 +11,10 @@ use super::region::MemoryRegions;
 use super::{Shared, State, completions, receives, sends};
 use crate::hca::inbox::{Inbox, Pace};
 
-/// How often it looks whether the device has failed.
+/// Interval between checks for a failed device.
 const CHECK: Duration = Duration::from_millis(50);
 
-/// The thread, and what it works on. Dropped, the thread ends.
+/// The thread and its state. Dropping it ends the thread.
 #[derive(Debug)]
 pub(super) struct Engine {
     pub shared: Arc<Shared>,
@@ -22,7 +22,7 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    /// Starts it under a name; `device` is asked for its events.
+    /// Starts the thread. It reads the events of `device`.
     pub(super) fn start(name: &str, device: Option<verbs::Context>) -> Result<Self, crate::Error> {
         let shared = Arc::new(Shared {
             device,
@@ -45,7 +45,7 @@ impl Drop for Engine {
     fn drop(&mut self) {
         self.shared.bell.close();
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has nothing more to say.
+            // Ignored: a panicked thread needs no further handling.
             let _ = thread.join();
         }
     }
@@ -65,7 +65,7 @@ fn serve(shared: &Shared) {
         if checked.elapsed() >= CHECK {
             checked = Instant::now();
             if has_failed(shared) {
-                state.give_up();
+                state.fail_all();
             }
         }
         drop(state);
@@ -73,9 +73,9 @@ fn serve(shared: &Shared) {
     }
 }
 
-/// One step of a queue pair; whether there was anything to do.
+/// One step of a queue pair. True if there was work.
 pub(super) fn step(pair: &mut Pair, regions: &MemoryRegions) -> bool {
-    let mut worked = sends::listen(pair);
+    let mut worked = sends::poll_doorbell(pair);
     if pair.failed {
         return completions::flush(pair) | worked;
     }
@@ -90,12 +90,12 @@ pub(super) fn step(pair: &mut Pair, regions: &MemoryRegions) -> bool {
     worked
 }
 
-/// Whether the device has told that it failed.
+/// True if the device has reported a fatal error.
 fn has_failed(shared: &Shared) -> bool {
     let Some(context) = &shared.device else {
         return false;
     };
-    // Events come one by one; a device that cannot be asked tells it at the next request.
+    // If reading events fails, the next work request fails too.
     while let Ok(Some(event)) = context.event(Duration::ZERO) {
         if event == Event::Device {
             return true;
@@ -104,12 +104,12 @@ fn has_failed(shared: &Shared) -> bool {
     false
 }
 
-/// However the thread ends: no stream waits for what will not come.
+/// Fails all queue pairs when the thread ends, even by a panic, so that no stream keeps waiting.
 struct End<'a>(&'a Shared);
 
 impl Drop for End<'_> {
     fn drop(&mut self) {
         self.0.bell.close();
-        self.0.lock().give_up();
+        self.0.lock().fail_all();
     }
 }

@@ -1,19 +1,18 @@
-//! The HCA of machines where the GPU cannot ring a NIC's doorbell: a CPU thread watches the doorbell words of software's queues, posts
-//! what their entries ask for to an ordinary verbs queue pair, and writes what verbs complete as real completion entries. So a stream
-//! sends and waits by the same writes and waits as with a NIC, of any make, Soft-RoCE included.
+//! The HCA for machines where the GPU cannot ring a NIC's doorbell. A CPU thread polls the doorbells of software's queues, posts
+//! the WQEs to an ordinary verbs queue pair, and writes verbs completions as CQEs. Streams send and wait as with a NIC, on any
+//! verbs device, including Soft-RoCE.
 //!
-//! [`ProxyHca`] makes queue pairs, connects them and registers memory; an [`Agent`] serves queue pairs that a C program connects and
-//! registers memory for itself.
+//! [`ProxyHca`] creates and connects queue pairs and registers memory; an [`Agent`] serves queue pairs that a C program connects
+//! and registers memory for itself.
 //!
-//! A reliable connection behind each queue pair; no datagrams. Keys of entries are the keys of verbs. What entries ask for that
-//! verbs cannot be asked (memory that is not registered here, more pieces than the device takes) completes with the syndrome that
-//! a NIC would write, in its turn. After an error all that is in progress is flushed, and what is rung later too: no stream waits for
-//! what does not come. A request that the device itself never completes is the [`Watchdog`](crate::Watchdog)'s business.
+//! Queue pairs are reliable connections; there are no datagrams. Keys in WQEs are verbs keys. A WQE that verbs cannot post
+//! (unregistered memory, too many SGEs) completes in order with the syndrome that a NIC would write. After an error all current
+//! and later work is flushed, so no stream waits forever. For a work request that the device never completes, use the
+//! [`Watchdog`](crate::Watchdog).
 //!
-//! It differs from a NIC in this: a receive of memory that is not registered fails when it would be the next, not when a
-//! message arrives; a completion of a receive does not tell whether the sender asked for an event; of GPU memory the remote side reaches
-//! the whole allocation; memory that a queue pair was given work with stays registered, for the remote side too, until that queue pair is
-//! dropped; [`RetryPolicy::pause`] is the device's own.
+//! Differences from a NIC: a receive into unregistered memory fails when it is the next one, not when a message arrives; receive
+//! CQEs do not report solicited events; the remote side can access the whole allocation of GPU memory; memory used by a queue pair
+//! stays registered, also for the remote side, until that queue pair is dropped; [`RetryPolicy::pause`] is chosen by the device.
 
 mod agent;
 mod completions;
@@ -26,7 +25,7 @@ mod sends;
 mod syndrome;
 
 pub use super::port::{Error, Options};
-pub use agent::{Adopted, Agent, BorrowedQueues};
+pub use agent::{Agent, BorrowedQueues, ServedPair};
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -38,9 +37,9 @@ use super::{Access, Endpoint, Hca, MemoryRegion, QueuePair, Request, RetryPolicy
 use crate::{Allocator, Place};
 use engine::Engine;
 use pair::{Link, Pair};
-use region::{Known, MemoryRegions};
+use region::{MemoryRegions, Region};
 
-/// An HCA by proxy. Dropped, its thread ends: what was rung and posted is flushed, and what is rung after that is heard no more.
+/// A proxy HCA. Dropping it ends its thread, flushes posted work and ignores later doorbells.
 #[derive(Debug)]
 pub struct ProxyHca {
     engine: Engine,
@@ -48,35 +47,34 @@ pub struct ProxyHca {
     allocator: Allocator,
 }
 
-/// What the thread, the queue pairs and the regions share.
+/// State shared by the thread, the queue pairs and the regions.
 #[derive(Debug)]
 struct Shared {
-    /// Whom the thread asks whether it has failed. None where its events are somebody else's to take.
+    /// The device whose events the thread reads; `None` if the program reads them.
     device: Option<verbs::Context>,
-    /// Wakes the thread; nothing is sent by it.
+    /// Wakes the thread; carries no messages.
     bell: Inbox<Infallible>,
     state: Mutex<State>,
 }
 
-/// What the thread works on, and what those who make and destroy queue pairs change.
 #[derive(Debug, Default)]
 struct State {
-    /// By a number of their own: verbs give a queue pair's number again once it is destroyed.
+    /// Not by QPN: verbs reuse the QPN of a destroyed queue pair.
     pairs: BTreeMap<u64, Pair>,
     next: u64,
     regions: MemoryRegions,
 }
 
 impl Shared {
-    /// A panic elsewhere leaves at worst an entry without its completion.
+    /// Ignores poisoning: a panic elsewhere can at worst lose one CQE.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// All queue pairs fail.
-    fn give_up(&mut self) {
+    /// Fails all queue pairs.
+    fn fail_all(&mut self) {
         for pair in self.pairs.values_mut().filter(|pair| !pair.failed) {
             completions::fail(pair);
         }
@@ -84,7 +82,7 @@ impl State {
 }
 
 impl ProxyHca {
-    /// An HCA on a port of an open device, whose queues are made of `allocator`. The device's events are taken by its thread.
+    /// Opens an HCA on a port of a device, with queues in `allocator`'s memory. Its thread reads the device's events.
     ///
     /// # Errors
     ///
@@ -107,25 +105,25 @@ impl ProxyHca {
         &self.engine.shared
     }
 
-    /// The queue pair of this number that is connected to nobody, for who connects it.
+    /// Takes the unconnected queue pair with this QPN, to connect it.
     fn take(
         &self,
         qpn: u32,
     ) -> Result<(u64, Endpoint, verbs::QueuePair<verbs::Init>), crate::Error> {
         let mut state = self.shared().lock();
-        let mut known = false;
+        let mut found = false;
         for (&number, pair) in state
             .pairs
             .iter_mut()
             .filter(|(_, pair)| pair.endpoint.qpn == qpn)
         {
-            known = true;
+            found = true;
             match std::mem::replace(&mut pair.link, Link::Connecting) {
                 Link::Init(link) => return Ok((number, pair.endpoint, link)),
                 other => pair.link = other,
             }
         }
-        Err(match known {
+        Err(match found {
             true => Error::Spent { qpn }.into(),
             false => crate::Error::NoQueuePair { qpn },
         })
@@ -145,9 +143,9 @@ impl Hca for ProxyHca {
     ) -> Result<(), crate::Error> {
         let path = self.port.check(peer)?;
         let (number, own, link) = self.take(own.qpn)?;
-        // Without the lock: the way to the remote side may have to be found first.
+        // Without the lock: path resolution may take long.
         let psn = own.path.map_or(0, |path| path.psn);
-        let connected = self.port.join(link, psn, (peer, path), timeout);
+        let connected = self.port.connect(link, psn, (peer, path), timeout);
         let mut state = self.shared().lock();
         let Some(pair) = state.pairs.get_mut(&number) else {
             return Err(crate::Error::NoQueuePair { qpn: own.qpn });
@@ -159,7 +157,7 @@ impl Hca for ProxyHca {
                 Ok(())
             }
             Ok(_) => Err(Error::Spent { qpn: own.qpn }.into()),
-            // What verbs have of it is gone.
+            // The verbs queue pair is gone.
             Err(error) => {
                 completions::fail(pair);
                 Err(error.into())
@@ -171,15 +169,10 @@ impl Hca for ProxyHca {
     }
 
     fn register(&self, place: &Place, access: Access) -> Result<MemoryRegion, crate::Error> {
-        let known = Known::register(&self.port.domain, place, access)?;
-        let (local, remote) = (known.region.lkey(), known.region.remote().rkey);
-        self.shared().lock().regions.add(known);
-        let registered = region::Registered::new(Arc::clone(self.shared()), local);
-        Ok(MemoryRegion::new(
-            place,
-            local,
-            remote,
-            Box::new(registered),
-        ))
+        let region = Region::register(&self.port.domain, place, access)?;
+        let (lkey, rkey) = (region.region.lkey(), region.region.remote().rkey);
+        self.shared().lock().regions.add(region);
+        let guard = region::DeregisterGuard::new(Arc::clone(self.shared()), lkey);
+        Ok(MemoryRegion::new(place, lkey, rkey, Box::new(guard)))
     }
 }

@@ -1,4 +1,4 @@
-//! A queue pair as the proxy sees it: software's rings on one side, a verbs queue pair on the other.
+//! The proxy's state of a queue pair: software's queues and the verbs queue pair.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -13,124 +13,124 @@ use crate::wire::{Completion, Event, Failed, Syndrome};
 
 #[derive(Debug)]
 pub(super) struct Pair {
-    /// Destroyed before the completion queues that it completes into.
+    /// Declared before the completion queues, to be destroyed first.
     pub link: Link,
     pub sent: CompletionQueue,
     pub received: CompletionQueue,
     pub endpoint: Endpoint,
-    /// The remote side's number, once it is connected.
+    /// The remote QPN, once connected.
     pub peer: u32,
     pub room: Room,
     pub send: SendSide,
     pub receive: ReceiveSide,
     pub completers: [Completer; 2],
     pub bounce: Bounce,
-    /// What was taken from the send ring and has not ended.
+    /// Send WQEs without a CQE.
     pub sends: VecDeque<InFlight>,
-    /// Requests that verbs have and have not completed.
+    /// Number of outstanding send work requests.
     pub posted: u32,
-    /// Number of the next request to verbs.
+    /// Id of the next work request.
     pub next: u64,
-    /// An entry was taken that ends in an error whatever becomes of those before it: nothing more is taken.
+    /// A WQE with an error is queued: process no more WQEs.
     pub halted: bool,
-    /// Counters of the receives that verbs have, in order.
+    /// Counters of the receives posted to verbs, in order.
     pub receives: VecDeque<u16>,
-    /// A receive that verbs cannot have; none is taken behind it.
+    /// A receive that verbs cannot post, and its syndrome. Later ones wait.
     pub unusable: Option<(u16, Syndrome)>,
-    /// Something ended in an error: all else is given up.
+    /// An error occurred: fail the queue pair in this step.
     pub broken: bool,
-    /// All is given up, and so is what comes.
+    /// The queue pair has failed: flush all work.
     pub failed: bool,
-    /// Completions so far: what their time stamps are.
+    /// Number of CQEs so far, used as timestamp.
     pub clock: u64,
 }
 
 /// The verbs queue pair.
 #[derive(Debug)]
 pub(super) enum Link {
-    /// It takes receives.
+    /// Accepts receives.
     Init(QueuePair<Init>),
-    /// Somebody connects it.
+    /// A thread connects it.
     Connecting,
-    /// It sends.
+    /// Accepts sends and receives.
     Ready(QueuePair<Rts>),
-    /// A program brings it from state to state, and destroys it.
+    /// A program changes its state and destroys it.
     Borrowed(Borrowed),
-    /// It is destroyed.
+    /// Destroyed.
     Gone,
 }
 
-/// A queue pair that a program has lent, and what it was seen to take.
+/// A program's queue pair and its last known state.
 #[derive(Debug)]
 pub(super) struct Borrowed {
     pub pair: QueuePair<verbs::Borrowed>,
-    seen: State,
-    asked: Option<Instant>,
+    state: State,
+    queried: Option<Instant>,
 }
 
-/// How often the device is asked what it takes, until it takes everything.
-const ASK: Duration = Duration::from_millis(1);
+/// Interval between queries of the state, until RTS.
+const QUERY: Duration = Duration::from_millis(1);
 
 impl Borrowed {
     pub(super) fn new(pair: QueuePair<verbs::Borrowed>) -> Self {
         Self {
             pair,
-            seen: State::Reset,
-            asked: None,
+            state: State::Reset,
+            queried: None,
         }
     }
 
-    /// It may have changed: the device is asked at the next need.
-    pub(super) fn look_again(&mut self) {
-        self.asked = None;
+    /// Queries the state at the next use.
+    pub(super) fn refresh(&mut self) {
+        self.queried = None;
     }
 
-    /// Whether it takes requests to receive.
+    /// True if it accepts receives.
     pub(super) fn receives(&mut self) -> Result<bool, verbs::Error> {
-        Ok(self.seen != State::Reset || self.ask()? != State::Reset)
+        Ok(self.state != State::Reset || self.query()? != State::Reset)
     }
 
-    /// Whether it takes requests to send.
+    /// True if it accepts sends.
     pub(super) fn sends(&mut self) -> Result<bool, verbs::Error> {
-        Ok(self.seen == State::Sends || self.ask()? == State::Sends)
+        Ok(self.state == State::Sends || self.query()? == State::Sends)
     }
 
-    fn ask(&mut self) -> Result<State, verbs::Error> {
-        if self.asked.is_none_or(|asked| asked.elapsed() >= ASK) {
-            self.asked = Some(Instant::now());
-            self.seen = self.pair.state()?;
+    fn query(&mut self) -> Result<State, verbs::Error> {
+        if self.queried.is_none_or(|last| last.elapsed() >= QUERY) {
+            self.queried = Some(Instant::now());
+            self.state = self.pair.state()?;
         }
-        Ok(self.seen)
+        Ok(self.state)
     }
 }
 
-/// Registered memory for the bytes that entries hold themselves, at the same place as in the ring: it is free when the entry's
-/// blocks are. Behind the end there is room for an entry that wraps.
+/// Registered copies of inline data, at the offsets of their WQEs in the ring, so they are free when the blocks are. There is
+/// room after the end for a WQE that wraps.
 #[derive(Debug)]
 pub(super) struct Bounce {
     pub region: MemoryRegion,
     pub buffer: Buffer,
 }
 
-/// An entry that was taken from the send ring.
+/// A WQE of the send queue without a CQE.
 #[derive(Debug)]
 pub(super) struct InFlight {
-    /// Its number with verbs, which count those that are posted and those that are not.
+    /// Work request id; WQEs that are not posted have one too.
     pub id: u64,
     pub counter: u16,
     pub opcode: u8,
     pub signalled: bool,
-    /// Bytes that it brings here.
+    /// Bytes that it returns.
     pub brings: u32,
     pub verdict: Option<Result<(), (Syndrome, u8)>>,
     pub posted: bool,
 }
 
-/// What is given up ends so; no NIC has said anything of it.
+/// Syndrome of flushed work; there is no vendor syndrome.
 pub(super) const FLUSHED: (Syndrome, u8) = (Syndrome::Flushed, 0);
 
 impl Pair {
-    /// Completes what has ended, in order: a success where it is signalled, an error in any case.
+    /// Writes CQEs of finished WQEs in order: errors always, successes if signalled.
     pub(super) fn retire(&mut self) {
         while let Some(verdict) = self.sends.front().and_then(|first| first.verdict) {
             let Some(first) = self.sends.pop_front() else {
@@ -139,7 +139,7 @@ impl Pair {
             if first.posted {
                 self.posted = self.posted.saturating_sub(1);
             }
-            // What never went to verbs succeeds after all before it, or not at all.
+            // A WQE that was not posted succeeds only if all earlier ones did.
             let verdict = verdict.and(if self.broken && !first.posted {
                 Err(FLUSHED)
             } else {
@@ -163,7 +163,7 @@ impl Pair {
         }
     }
 
-    /// An entry of the send ring failed.
+    /// Writes the error CQE of a send.
     pub(super) fn send_failed(&mut self, counter: u16, opcode: u8, syndrome: Syndrome, vendor: u8) {
         let failed = Failed {
             syndrome,
@@ -174,7 +174,7 @@ impl Pair {
         self.complete(0, Completion::new(event, self.endpoint.qpn, counter));
     }
 
-    /// An entry of the receive ring failed.
+    /// Writes the error CQE of a receive.
     pub(super) fn receive_failed(&mut self, counter: u16, syndrome: Syndrome, vendor: u8) {
         let failed = Failed {
             syndrome,
@@ -185,7 +185,7 @@ impl Pair {
         self.complete(1, Completion::new(event, self.endpoint.qpn, counter));
     }
 
-    /// A message arrived for a receive.
+    /// Writes the CQE of a receive.
     pub(super) fn arrived(&mut self, counter: u16, event: Event, bytes: u32) {
         let mut completion = Completion::new(event, self.endpoint.qpn, counter);
         completion.bytes = bytes;
@@ -193,7 +193,7 @@ impl Pair {
         self.complete(1, completion);
     }
 
-    /// Writes a completion, of sends (0) or of receives (1). A queue without a place for it is an overrun, as with a NIC.
+    /// Writes a CQE to the send (0) or receive (1) completion queue. A full queue is an overrun, as on a NIC.
     fn complete(&mut self, side: usize, mut completion: Completion) {
         self.clock += 1;
         if completion.event.failed().is_none() {
@@ -202,7 +202,7 @@ impl Pair {
         let Some(completer) = self.completers.get_mut(side) else {
             return;
         };
-        if let Err(NoPlace) = completer.write(&completion, Mark::Well) {
+        if let Err(NoPlace) = completer.write(&completion, Mark::Valid) {
             self.broken = true;
         }
     }

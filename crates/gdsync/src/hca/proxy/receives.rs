@@ -1,4 +1,4 @@
-//! The receive ring: entries that software posts are posted to verbs as they appear.
+//! Posts receive WQEs to verbs.
 
 use verbs::{Segment, Sge};
 
@@ -7,10 +7,10 @@ use super::region::MemoryRegions;
 use crate::Error;
 use crate::wire::{DataSegment, Syndrome};
 
-/// Gives verbs the receives that were posted and that they have room for; whether anything was done.
+/// Posts receives while verbs have room. True if there was work.
 ///
-/// A receive that names memory which is not registered a NIC finds out when a message arrives. Verbs cannot have it at all: it
-/// fails when it would be the next.
+/// A NIC rejects a receive into unregistered memory when a message arrives. Verbs cannot post one, so it fails when it is the
+/// next one.
 pub(super) fn post(pair: &mut Pair, regions: &MemoryRegions) -> bool {
     let mut worked = false;
     while pair.unusable.is_none()
@@ -22,7 +22,7 @@ pub(super) fn post(pair: &mut Pair, regions: &MemoryRegions) -> bool {
             Link::Borrowed(borrowed) => match borrowed.receives() {
                 Ok(true) => {}
                 Ok(false) => break,
-                // A device that cannot be asked is lost.
+                // If the query fails, the device is lost.
                 Err(_) => {
                     pair.broken = true;
                     return true;
@@ -31,7 +31,7 @@ pub(super) fn post(pair: &mut Pair, regions: &MemoryRegions) -> bool {
             Link::Init(_) | Link::Ready(_) => {}
         }
         let (counter, segments) = pair.receive.take();
-        match give(pair, regions, counter, segments) {
+        match post_one(pair, regions, counter, segments) {
             Ok(()) => pair.receives.push_back(counter),
             Err(syndrome) => pair.unusable = Some((counter, syndrome)),
         }
@@ -47,7 +47,7 @@ pub(super) fn post(pair: &mut Pair, regions: &MemoryRegions) -> bool {
     worked
 }
 
-fn give(
+fn post_one(
     pair: &mut Pair,
     regions: &MemoryRegions,
     counter: u16,
@@ -56,21 +56,21 @@ fn give(
     let segments = segments.map_err(|_| Syndrome::LocalOperation)?;
     if let Link::Borrowed(borrowed) = &mut pair.link {
         let segments: Vec<Segment> = segments.iter().map(by_key).collect();
-        let given = borrowed.pair.receive_by_keys(counter.into(), &segments);
-        return given.map_err(|_| Syndrome::LocalOperation);
+        let posted = borrowed.pair.receive_by_keys(counter.into(), &segments);
+        return posted.map_err(|_| Syndrome::LocalOperation);
     }
-    let pieces: Vec<Sge<'_>> = regions
-        .pieces(&segments, true)
+    let sges: Vec<Sge<'_>> = regions
+        .sges(&segments, true)
         .map_err(|_| Syndrome::LocalProtection)?;
-    let given = match &mut pair.link {
-        Link::Init(link) => link.receive(counter.into(), &pieces),
-        Link::Ready(link) => link.receive(counter.into(), &pieces),
+    let posted = match &mut pair.link {
+        Link::Init(link) => link.receive(counter.into(), &sges),
+        Link::Ready(link) => link.receive(counter.into(), &sges),
         Link::Connecting | Link::Borrowed(_) | Link::Gone => return Err(Syndrome::LocalOperation),
     };
-    given.map_err(|_| Syndrome::LocalOperation)
+    posted.map_err(|_| Syndrome::LocalOperation)
 }
 
-/// As verbs have it. The key is its owner's, and nobody here knows what it stands for.
+/// A verbs segment with an unchecked key.
 pub(super) fn by_key(segment: &DataSegment) -> Segment {
     Segment {
         address: segment.address,

@@ -1,4 +1,4 @@
-//! Registered memory: verbs regions by their local keys, and the pieces of them that entries name.
+//! DeregisterGuard memory: verbs regions by lkey, and their SGEs.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,25 +11,25 @@ use crate::hca::Access;
 use crate::hca::port::{Error, register};
 use crate::wire::DataSegment;
 
-/// The memory that is registered, by lkey.
+/// The registered memory, by lkey.
 #[derive(Debug, Default)]
-pub(super) struct MemoryRegions(HashMap<u32, Known>);
+pub(super) struct MemoryRegions(HashMap<u32, Region>);
 
-/// A place that is registered.
+/// A registered place.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct Region {
     pub region: verbs::MemoryRegion,
     place: Place,
-    /// Where the place starts in the region.
+    /// Offset of the place in the region.
     start: usize,
     access: Access,
 }
 
-/// The key, the range or the right is not there.
+/// Unknown key, range outside the region, or missing access right.
 #[derive(Debug)]
 pub(super) struct NotAllowed;
 
-impl Known {
+impl Region {
     /// Registers a place with a device.
     pub(super) fn register(
         domain: &ProtectionDomain,
@@ -47,53 +47,55 @@ impl Known {
 }
 
 impl MemoryRegions {
-    pub(super) fn add(&mut self, known: Known) {
-        self.0.insert(known.region.lkey(), known);
+    pub(super) fn add(&mut self, region: Region) {
+        self.0.insert(region.region.lkey(), region);
     }
 
-    /// The pieces of these segments; to be written by this side's work, or read.
-    pub(super) fn pieces(
+    /// The SGEs of these segments. `written` requires local write access.
+    pub(super) fn sges(
         &self,
         segments: &[DataSegment],
         written: bool,
     ) -> Result<Vec<Sge<'_>>, NotAllowed> {
         let find = |segment: &DataSegment| {
-            let known = self
+            let region = self
                 .0
                 .get(&segment.key)
-                .filter(|known| !written || known.access.local_write);
-            let known = known.ok_or(NotAllowed)?;
+                .filter(|region| !written || region.access.local_write);
+            let region = region.ok_or(NotAllowed)?;
             let offset = segment
                 .address
-                .checked_sub(known.place.address())
+                .checked_sub(region.place.address())
                 .ok_or(NotAllowed)?;
             let offset = usize::try_from(offset).map_err(|_| NotAllowed)?;
-            let part = known.place.part(offset, segment.length as usize);
-            let offset = part.map(|_| known.start + offset).map_err(|_| NotAllowed)?;
-            let piece = known.region.piece(offset, segment.length as usize);
-            piece.map_err(|_| NotAllowed)
+            let part = region.place.part(offset, segment.length as usize);
+            let offset = part
+                .map(|_| region.start + offset)
+                .map_err(|_| NotAllowed)?;
+            let sge = region.region.piece(offset, segment.length as usize);
+            sge.map_err(|_| NotAllowed)
         };
         segments.iter().map(find).collect()
     }
 }
 
-/// Deregisters memory when it falls. Verbs end the registration with the last queue pair that was given work with it.
+/// Deregisters memory on drop. The verbs registration ends with the last queue pair that used it.
 #[derive(Debug)]
-pub(super) struct Registered {
+pub(super) struct DeregisterGuard {
     shared: Arc<Shared>,
     key: u32,
 }
 
-impl Registered {
+impl DeregisterGuard {
     pub(super) fn new(shared: Arc<Shared>, key: u32) -> Self {
         Self { shared, key }
     }
 }
 
-impl Drop for Registered {
+impl Drop for DeregisterGuard {
     fn drop(&mut self) {
-        let known = self.shared.lock().regions.0.remove(&self.key);
-        // Let go without the lock.
-        drop(known);
+        let region = self.shared.lock().regions.0.remove(&self.key);
+        // Deregister without the lock.
+        drop(region);
     }
 }

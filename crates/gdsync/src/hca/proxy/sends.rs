@@ -1,6 +1,4 @@
-//! The send ring: doorbells, entries, and what verbs are asked for.
-
-use std::sync::atomic::{Ordering, fence};
+//! Reads doorbells and send WQEs, and posts them to verbs.
 
 use verbs::{Remote, Sge, Work};
 
@@ -10,30 +8,25 @@ use super::region::MemoryRegions;
 use crate::hca::rings::brings;
 use crate::wire::{
     BLOCK, Control, Decoded, Fence, Operation, Payload, RemoteAddress, Syndrome, Transport, Wqe,
-    producer_of,
 };
 
-/// As many bytes as one message has at most: 1 GiB, as NICs say of their ports.
+/// Longest message in bytes: 1 GiB, the limit of NIC ports.
 const LONGEST: u64 = 1 << 30;
-/// ENOMEM: the queue of verbs is full.
+/// ENOMEM: the verbs queue is full.
 const FULL: i32 = 12;
 
-/// Takes a doorbell. The register is cleared before the record is read, so that of two doorbells in a row none is missed: either
-/// the second is still in the register, or the record is already the second's.
+/// Polls the doorbell. True if it was rung.
 ///
-/// Of one that is written in two halves, as GPUs without words of 64 bits do, the second names the queue pair: until then it is left.
-/// One that names another queue pair, or a record that cannot be, is not heard.
-pub(super) fn listen(pair: &mut Pair) -> bool {
+/// GPUs without 64-bit words write it in two halves. The second half holds the QPN: until it is there, the doorbell is not read.
+/// A doorbell with another QPN or an impossible record is ignored.
+pub(super) fn poll_doorbell(pair: &mut Pair) -> bool {
     let Ok(doorbell @ 1..) = pair.send.register.load_u64(0) else {
         return false;
     };
     if Control::rung(doorbell).0 == 0 {
         return false;
     }
-    let cleared = pair.send.register.store_u64(0, 0);
-    fence(Ordering::SeqCst);
-    let record = pair.send.record.load_u32(0).map(producer_of);
-    let (Ok(()), Ok(record)) = (cleared, record) else {
+    let Some(record) = pair.send.acknowledge() else {
         return false;
     };
     let (rung, index) = Control::rung(doorbell);
@@ -48,17 +41,17 @@ pub(super) fn listen(pair: &mut Pair) -> bool {
     true
 }
 
-/// Gives verbs what was rung and what they have room for; whether anything was.
+/// Posts sends while verbs have room. True if there was work.
 pub(super) fn post(pair: &mut Pair, regions: &MemoryRegions) -> bool {
-    let takes = match &mut pair.link {
+    let is_ready = match &mut pair.link {
         Link::Ready(_) => Ok(true),
         Link::Borrowed(borrowed) if !pair.send.is_empty() => borrowed.sends(),
         Link::Init(_) | Link::Connecting | Link::Borrowed(_) | Link::Gone => Ok(false),
     };
-    match takes {
+    match is_ready {
         Ok(true) => {}
         Ok(false) => return false,
-        // A device that cannot be asked is lost.
+        // If the query fails, the device is lost.
         Err(_) => {
             pair.broken = true;
             return true;
@@ -67,8 +60,8 @@ pub(super) fn post(pair: &mut Pair, regions: &MemoryRegions) -> bool {
     let mut worked = false;
     while !pair.halted && !pair.send.is_empty() && pair.posted < pair.room.sends {
         match take(pair, regions) {
-            Taken::Later => break,
-            Taken::Wqe(in_flight, blocks) => {
+            TakeResult::Later => break,
+            TakeResult::Wqe(in_flight, blocks) => {
                 pair.halted = matches!(in_flight.verdict, Some(Err(_)));
                 pair.posted += u32::from(in_flight.posted);
                 pair.next += 1;
@@ -81,43 +74,36 @@ pub(super) fn post(pair: &mut Pair, regions: &MemoryRegions) -> bool {
     worked
 }
 
-/// What is known of an entry whose blocks may not be one: its opcode's byte, and its size if that makes sense.
-pub(super) fn unread(pair: &Pair) -> (InFlight, u16) {
-    let first = pair.send.blocks(1).unwrap_or_default();
-    let blocks = Control::decode(&first).map_or(1, |control| control.blocks() as u16);
-    let in_flight = InFlight {
-        id: pair.next,
-        counter: pair.send.cursor,
-        opcode: first.get(3).copied().unwrap_or(0),
-        signalled: true,
-        brings: 0,
-        verdict: Some(Err((Syndrome::LocalOperation, 0))),
-        posted: false,
-    };
-    (in_flight, blocks.min(pair.send.left()))
-}
-
-enum Taken {
-    /// The entry, and its blocks.
+enum TakeResult {
+    /// The WQE and its number of blocks.
     Wqe(InFlight, u16),
-    /// It is not its turn.
+    /// It must wait for earlier ones.
     Later,
 }
 
-fn take(pair: &mut Pair, regions: &MemoryRegions) -> Taken {
+fn take(pair: &mut Pair, regions: &MemoryRegions) -> TakeResult {
     let Some(decoded) = fetch(pair) else {
-        let (in_flight, blocks) = unread(pair);
-        return Taken::Wqe(in_flight, blocks);
+        let (opcode, blocks) = pair.send.peek();
+        let in_flight = InFlight {
+            id: pair.next,
+            counter: pair.send.cursor,
+            opcode,
+            signalled: true,
+            brings: 0,
+            verdict: Some(Err((Syndrome::LocalOperation, 0))),
+            posted: false,
+        };
+        return TakeResult::Wqe(in_flight, blocks);
     };
-    // Verbs have a fence for reads and atomic operations alone.
+    // Verbs only have a fence for reads and atomics.
     if decoded.entry.flags.fence == Fence::Strong && !pair.sends.is_empty() {
-        return Taken::Later;
+        return TakeResult::Later;
     }
     let entry = &decoded.entry;
     let verdict = match request(pair, regions, entry) {
-        Ok(Asked::Nothing) => Some(Ok(())),
-        Ok(Asked::Verbs) => None,
-        Ok(Asked::Full) => return Taken::Later,
+        Ok(PostResult::Nop) => Some(Ok(())),
+        Ok(PostResult::Posted) => None,
+        Ok(PostResult::Full) => return TakeResult::Later,
         Err(syndrome) => Some(Err((syndrome, 0))),
     };
     let in_flight = InFlight {
@@ -135,10 +121,10 @@ fn take(pair: &mut Pair, regions: &MemoryRegions) -> Taken {
         verdict,
     };
     // At most 16.
-    Taken::Wqe(in_flight, decoded.blocks as u16)
+    TakeResult::Wqe(in_flight, decoded.blocks as u16)
 }
 
-/// Reads the entry at the cursor.
+/// Reads the WQE at the cursor.
 fn fetch(pair: &Pair) -> Option<Decoded> {
     let first = pair.send.blocks(1).ok()?;
     let control = Control::decode(&first).ok()?;
@@ -150,23 +136,22 @@ fn fetch(pair: &Pair) -> Option<Decoded> {
     Wqe::decode(&bytes, Transport::Connected).ok()
 }
 
-enum Asked {
-    /// There is nothing to be done.
-    Nothing,
-    /// Verbs have it.
-    Verbs,
-    /// Verbs have no room.
+enum PostResult {
+    /// Nothing to post.
+    Nop,
+    Posted,
+    /// The verbs queue is full.
     Full,
 }
 
-/// Asks verbs for what an entry asks for.
-fn request(pair: &mut Pair, regions: &MemoryRegions, entry: &Wqe) -> Result<Asked, Syndrome> {
+/// Posts a WQE to verbs.
+fn request(pair: &mut Pair, regions: &MemoryRegions, entry: &Wqe) -> Result<PostResult, Syndrome> {
     let length = entry.payload.bytes();
     if length > LONGEST {
         return Err(Syndrome::LocalLength);
     }
     let work = match entry.operation {
-        Operation::Nop => return Ok(Asked::Nothing),
+        Operation::Nop => return Ok(PostResult::Nop),
         Operation::Send { immediate } => Work::Send(immediate),
         Operation::Write { remote, immediate } => Work::Write(peer(remote), immediate),
         Operation::Read { remote } => Work::Read(peer(remote)),
@@ -192,26 +177,26 @@ fn request(pair: &mut Pair, regions: &MemoryRegions, entry: &Wqe) -> Result<Aske
         entry.flags.fence,
         Fence::ReadsAndAtomics | Fence::SmallAndReads
     );
-    let asked = match &mut pair.link {
+    let posted = match &mut pair.link {
         Link::Ready(link) => {
-            let pieces = match &entry.payload {
+            let sges = match &entry.payload {
                 Payload::Inline(bytes) => {
-                    let piece = bounced(&pair.bounce, at, bytes);
-                    vec![piece.map_err(|_| Syndrome::LocalProtection)?]
+                    let sge = copy_inline(&pair.bounce, at, bytes);
+                    vec![sge.map_err(|_| Syndrome::LocalProtection)?]
                 }
                 Payload::Segments(segments) => {
-                    let pieces = regions.pieces(segments, brought);
-                    pieces.map_err(|_| Syndrome::LocalProtection)?
+                    let sges = regions.sges(segments, brought);
+                    sges.map_err(|_| Syndrome::LocalProtection)?
                 }
             };
-            request.pieces = &pieces;
+            request.pieces = &sges;
             link.send(&request)
         }
         Link::Borrowed(borrowed) => {
             let segments = match &entry.payload {
                 Payload::Inline(bytes) => {
-                    let piece = bounced(&pair.bounce, at, bytes);
-                    vec![piece.map_err(|_| Syndrome::LocalProtection)?.into()]
+                    let sge = copy_inline(&pair.bounce, at, bytes);
+                    vec![sge.map_err(|_| Syndrome::LocalProtection)?.into()]
                 }
                 Payload::Segments(segments) => segments.iter().map(by_key).collect(),
             };
@@ -219,16 +204,16 @@ fn request(pair: &mut Pair, regions: &MemoryRegions, entry: &Wqe) -> Result<Aske
         }
         Link::Init(_) | Link::Connecting | Link::Gone => return Err(Syndrome::LocalOperation),
     };
-    match asked {
-        Ok(()) => Ok(Asked::Verbs),
-        Err(error) if error.errno() == Some(FULL) && pair.posted > 0 => Ok(Asked::Full),
-        // What the device does not do at all: too many pieces, too long, a queue pair that is lost.
+    match posted {
+        Ok(()) => Ok(PostResult::Posted),
+        Err(error) if error.errno() == Some(FULL) && pair.posted > 0 => Ok(PostResult::Full),
+        // The device rejects it: too many SGEs, too long, or the queue pair is lost.
         Err(_) => Err(Syndrome::LocalOperation),
     }
 }
 
-/// An entry's own bytes, where verbs can read them.
-fn bounced<'b>(
+/// Copies inline data to registered memory.
+fn copy_inline<'b>(
     bounce: &'b super::pair::Bounce,
     at: usize,
     bytes: &[u8],

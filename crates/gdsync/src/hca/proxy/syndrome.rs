@@ -1,13 +1,12 @@
-//! What verbs say of a request that failed, as a completion entry has it.
+//! Converts the status of a verbs completion to a syndrome.
 
 use verbs::Failure;
 
 use crate::wire::Syndrome;
 
-/// The syndrome of which rdma-core's mlx5 makes this status, and what the vendor's hardware adds, of which an entry has the lower
-/// eight bits.
+/// The syndrome that rdma-core's mlx5 provider converts to this status, and the lower eight bits of the vendor syndrome.
 ///
-/// A status that it makes of no syndrome has its number and the highest bit: rdma-core reads it as `IBV_WC_GENERAL_ERR`.
+/// A status without a syndrome becomes its number with the highest bit set, which rdma-core reads as `IBV_WC_GENERAL_ERR`.
 pub(super) fn of(failure: Failure) -> (Syndrome, u8) {
     let syndrome = match failure.name() {
         Some("LOC_LEN_ERR") => Syndrome::LocalLength,
@@ -32,9 +31,9 @@ pub(super) fn of(failure: Failure) -> (Syndrome, u8) {
 mod tests {
     use super::*;
 
-    // tests/proxy/errors.rs holds the other statuses of verbs.h.
+    // tests/proxy/errors.rs covers the other statuses of verbs.h.
     #[test]
-    fn an_unknown_status_keeps_its_number_and_the_vendors_has_eight_bits() {
+    fn keeps_unknown_status() {
         let (syndrome, vendor) = of(Failure {
             status: 21,
             syndrome: 0x181,

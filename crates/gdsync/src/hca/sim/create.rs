@@ -1,4 +1,4 @@
-//! A queue pair is made: both sides' view of the same places.
+//! Creates a queue pair: software's and the HCA's part.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::hca::rings::Rings;
 use crate::hca::{Endpoint, QueuePair, Request, RetryPolicy};
 use crate::{Allocator, Error};
 
-/// Makes a queue pair of `allocator`'s places.
+/// Creates a queue pair in `allocator`'s memory.
 pub(super) fn create(
     shared: &Arc<Shared>,
     allocator: &Allocator,
@@ -17,7 +17,7 @@ pub(super) fn create(
     let rings = Rings::take(allocator, request)?;
     let mut state = shared.lock();
     let qpn = state.new_qpn();
-    let (near_send, near_receive) = rings.local(qpn)?;
+    let (send_queue, receive_queue) = rings.local(qpn)?;
     let [send_completions, receive_completions] = rings.completers;
     let pair = Pair {
         qpn,
@@ -30,37 +30,37 @@ pub(super) fn create(
         failed: false,
         in_flight: None,
         stall: None,
-        begun: None,
+        attempt: None,
         sequence: 0,
         completed: 0,
     };
     state.pairs.insert(qpn, pair);
     drop(state);
     let lid = shared.lid;
-    let created = Created {
+    let guard = DestroyGuard {
         shared: Arc::clone(shared),
         qpn,
     };
     Ok(QueuePair::new(
-        near_send,
-        near_receive,
+        send_queue,
+        receive_queue,
         rings.completions,
         Endpoint::new(lid, qpn),
-        Box::new(created),
+        Box::new(guard),
     ))
 }
 
-/// Destroys the queue pair when it falls.
+/// Destroys the queue pair on drop.
 #[derive(Debug)]
-struct Created {
+struct DestroyGuard {
     shared: Arc<Shared>,
     qpn: u32,
 }
 
-impl Drop for Created {
+impl Drop for DestroyGuard {
     fn drop(&mut self) {
         let pair = self.shared.lock().pairs.remove(&self.qpn);
-        // Its places are let go without the lock.
+        // Free its memory without the lock.
         drop(pair);
     }
 }

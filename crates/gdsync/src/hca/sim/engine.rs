@@ -1,4 +1,4 @@
-//! The HCA's thread: what arrived is answered, and each queue pair makes one step, again and again.
+//! The HCA's thread: handles messages and steps every queue pair.
 
 use super::link::{Answer, Body, Message};
 use super::state::State;
@@ -21,27 +21,27 @@ pub(super) fn serve(shared: &Shared) {
     }
 }
 
-/// However the thread ends: nobody waits for an answer or a completion that will not come.
+/// Answers all requests and flushes all work when the thread ends, even by a panic.
 struct End<'a>(&'a Shared);
 
 impl Drop for End<'_> {
     fn drop(&mut self) {
         self.0.inbox.close();
         let mut state = self.0.lock();
-        requester::give_up_all(&mut state);
+        requester::fail_all(&mut state);
         for message in self.0.inbox.rest() {
             if let Body::Request(_) = message.body {
-                answer(&state, &message, Answer::Nobody);
+                answer(&state, &message, Answer::NotConnected);
             }
         }
     }
 }
 
 fn receive(state: &mut State, mut message: Message) {
-    let body = std::mem::replace(&mut message.body, Body::Answer(Answer::Nobody));
+    let body = std::mem::replace(&mut message.body, Body::Answer(Answer::NotConnected));
     match body {
         Body::Answer(answer) => {
-            requester::answered(state, message.to.qpn, message.sequence, answer)
+            requester::answer_arrived(state, message.to.qpn, message.sequence, answer)
         }
         Body::Request(operation) => {
             let outcome = responder::respond(state, message.from, message.to.qpn, operation);
@@ -50,7 +50,7 @@ fn receive(state: &mut State, mut message: Message) {
     }
 }
 
-/// Who is gone needs no answer.
+/// Sends an answer; no error if the sender is gone.
 fn answer(state: &State, message: &Message, answer: Answer) {
     let _ = state.send(
         message.to.qpn,

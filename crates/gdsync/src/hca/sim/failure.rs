@@ -1,50 +1,50 @@
-//! How the requester's entries fail, and what becomes of a queue pair then.
+//! Error CQEs of the requester, and flushing of failed queue pairs.
 
 use super::completer::NoPlace;
 use super::fault::Violation;
-use super::fetch::Failing;
+use super::fetch::WqeInfo;
 use super::pair::{Mark, Pair};
 use super::responder;
 use super::state::State;
 use crate::wire::{Completion, Event, Failed, Syndrome};
 
-/// Gives up all that a queue pair has, from now on.
+/// Moves a queue pair to the error state.
 pub(super) fn fail(pair: &mut Pair) {
     pair.failed = true;
     pair.in_flight = None;
     pair.stall = None;
-    pair.begun = None;
+    pair.attempt = None;
 }
 
-/// An entry fails, and with it the queue pair.
-pub(super) fn refuse(
+/// Fails a WQE and its queue pair.
+pub(super) fn fail_wqe(
     state: &mut State,
     pair: &mut Pair,
-    failing: &Failing,
+    wqe: &WqeInfo,
     syndrome: Syndrome,
     vendor: u8,
 ) {
-    let mark = pair.begun.take().unwrap_or_default().mark;
+    let mark = pair.attempt.take().unwrap_or_default().mark;
     fail(pair);
-    give_up(state, pair, failing, syndrome, vendor, mark);
+    complete_error(state, pair, wqe, syndrome, vendor, mark);
 }
 
-/// Completes an entry with an error, whether it is signalled or not.
-fn give_up(
+/// Writes the error CQE of a WQE, signalled or not.
+fn complete_error(
     state: &mut State,
     pair: &mut Pair,
-    failing: &Failing,
+    wqe: &WqeInfo,
     syndrome: Syndrome,
     vendor: u8,
     mark: Mark,
 ) {
-    pair.send.cursor = pair.send.cursor.wrapping_add(failing.blocks);
+    pair.send.cursor = pair.send.cursor.wrapping_add(wqe.blocks);
     let failed = Failed {
         syndrome,
         vendor,
-        opcode: failing.opcode,
+        opcode: wqe.opcode,
     };
-    let completion = Completion::new(Event::SendFailed(failed), pair.qpn, failing.counter);
+    let completion = Completion::new(Event::SendFailed(failed), pair.qpn, wqe.counter);
     complete(state, pair, completion, mark);
 }
 
@@ -61,19 +61,12 @@ pub(super) fn complete(state: &mut State, pair: &mut Pair, mut completion: Compl
     }
 }
 
-/// A queue pair that failed completes all it has with that: what was rung, and what was posted.
+/// Flushes sends and receives of a failed queue pair. True if there were any.
 pub(super) fn flush(state: &mut State, pair: &mut Pair) -> bool {
     let mut worked = false;
     while !pair.send.is_empty() {
-        let failing = Failing::unread(pair);
-        give_up(
-            state,
-            pair,
-            &failing,
-            Syndrome::Flushed,
-            FLUSHED,
-            Mark::Well,
-        );
+        let wqe = WqeInfo::peek(pair);
+        complete_error(state, pair, &wqe, Syndrome::Flushed, FLUSHED, Mark::Valid);
         worked = true;
     }
     while pair.receive.is_posted() {
@@ -84,5 +77,5 @@ pub(super) fn flush(state: &mut State, pair: &mut Pair) -> bool {
     worked
 }
 
-/// What ConnectX NICs say of what was flushed (`vendor err 249` in many a log).
+/// Vendor syndrome of flushed WQEs on ConnectX NICs (`vendor err 249` in logs).
 const FLUSHED: u8 = 0xf9;

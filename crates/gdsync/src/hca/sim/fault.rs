@@ -1,108 +1,106 @@
-//! What is made to go wrong, and what software did wrong.
+//! Injected faults, and detected software errors.
 
 use std::time::Duration;
 
 use crate::wire::Syndrome;
 
-/// What happens to one entry.
+/// A fault of one WQE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// A send entry is not done, and fails so.
+    /// A send fails without being executed.
     Fail {
-        /// The syndrome of its completion.
+        /// The syndrome.
         syndrome: Syndrome,
-        /// The vendor's.
+        /// The vendor syndrome.
         vendor: u8,
     },
-    /// A receive entry that a message was to go to fails so; the sender is told that the remote end could not execute the request.
+    /// A receive fails when a message arrives; the sender's WQE fails with [`Syndrome::RemoteOperation`].
     FailReceive {
-        /// The syndrome of its completion.
+        /// The syndrome.
         syndrome: Syndrome,
-        /// The vendor's.
+        /// The vendor syndrome.
         vendor: u8,
     },
-    /// A send entry, and those behind it, begin so much later.
+    /// A send, and those after it, start later by this time.
     Delay(Duration),
-    /// A send entry, and those behind it, begin after one more completion of another queue pair's send queue, counted from the
-    /// injection.
+    /// A send, and those after it, start after one more CQE of another queue pair's send queue, counted from the injection.
     Behind {
-        /// The other one.
+        /// The other QPN.
         qpn: u32,
     },
-    /// A send entry is done and its completion is never written; the next one takes its place.
+    /// A send is executed but its CQE is never written; the next CQE uses its slot.
     Drop,
-    /// The completion of a send entry has the owner bit of the other pass.
+    /// The CQE of a send has the owner bit of the other pass.
     WrongOwner,
-    /// The completion of a send entry is counted and not written: what was there before stays.
+    /// The CQE of a send is counted but not written: the slot keeps its old bytes.
     Stale,
 }
 
-/// What software did that it must not do.
+/// An error of software.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Violation {
-    /// A doorbell was rung for an entry that the record does not cover yet.
+    /// A doorbell for a WQE that the record does not cover yet.
     DoorbellBeforeRecord {
-        /// The queue pair.
+        /// The QPN.
         qpn: u32,
-        /// Block of the entry.
+        /// First block of the WQE.
         index: u16,
-        /// Up to which block the record went.
+        /// The record.
         record: u16,
     },
-    /// A doorbell was rung with another queue pair's number.
+    /// A doorbell with another QPN.
     WrongQueuePair {
-        /// Whose register it is.
+        /// QPN of the register.
         qpn: u32,
-        /// Whose number was written.
+        /// QPN in the doorbell.
         rung: u32,
     },
-    /// A record is more than the whole queue ahead of what was done.
+    /// A record that exceeds the queue's depth.
     RecordBeyondQueue {
-        /// The queue pair.
+        /// The QPN.
         qpn: u32,
         /// The record.
         record: u16,
     },
-    /// An entry with an index other than its block's: an old one, or one that was overwritten.
+    /// A WQE whose index is not that of its block: an old or overwritten one.
     WrongIndex {
-        /// The queue pair.
+        /// The QPN.
         qpn: u32,
         /// The block.
         block: u16,
-        /// What the entry says.
+        /// Index in the WQE.
         index: u16,
     },
-    /// A completion queue was full: what had been written was not polled.
+    /// A completion queue was full.
     Overrun {
-        /// The queue pair whose completion found no place.
+        /// QPN of the lost CQE.
         qpn: u32,
     },
 }
 
-/// What is still to happen, and what was noted.
+/// Pending injections and recorded violations.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
-    planned: Vec<Planned>,
+    injections: Vec<Injection>,
     violations: Vec<Violation>,
 }
 
-/// What is to happen to one entry.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Planned {
+pub(super) struct Injection {
     pub qpn: u32,
-    /// So many entries later.
+    /// WQEs to skip first.
     pub after: u32,
     pub effect: Effect,
-    /// How many completions the other queue pair of [`Effect::Behind`] must have had.
+    /// Required number of CQEs of the other queue pair of [`Effect::Behind`].
     pub count: u64,
 }
 
-/// What is kept of violations: enough to see what happened, in a program that goes on.
+/// Limit of recorded violations.
 const KEPT: usize = 1024;
 
 impl Faults {
-    pub(super) fn inject(&mut self, planned: Planned) {
-        self.planned.push(planned);
+    pub(super) fn inject(&mut self, injection: Injection) {
+        self.injections.push(injection);
     }
 
     pub(super) fn note(&mut self, violation: Violation) {
@@ -115,34 +113,35 @@ impl Faults {
         &self.violations
     }
 
-    /// A send entry of `qpn` begins: what happens to it.
-    pub(super) fn of_send(&mut self, qpn: u32) -> Vec<Planned> {
+    /// Takes the injections for the next send of `qpn`.
+    pub(super) fn for_send(&mut self, qpn: u32) -> Vec<Injection> {
         self.due(qpn, |effect| !matches!(effect, Effect::FailReceive { .. }))
     }
 
-    /// A receive entry of `qpn` is taken: how it fails.
-    pub(super) fn of_receive(&mut self, qpn: u32) -> Option<(Syndrome, u8)> {
+    /// Takes the error injected for the next receive of `qpn`.
+    pub(super) fn for_receive(&mut self, qpn: u32) -> Option<(Syndrome, u8)> {
         let due = self.due(qpn, |effect| matches!(effect, Effect::FailReceive { .. }));
-        due.into_iter().find_map(|planned| match planned.effect {
-            Effect::FailReceive { syndrome, vendor } => Some((syndrome, vendor)),
-            _ => None,
-        })
+        due.into_iter()
+            .find_map(|injection| match injection.effect {
+                Effect::FailReceive { syndrome, vendor } => Some((syndrome, vendor)),
+                _ => None,
+            })
     }
 
-    /// Counts one entry, and gives what is planned for it.
-    fn due(&mut self, qpn: u32, about: impl Fn(&Effect) -> bool) -> Vec<Planned> {
+    /// Counts one WQE and takes its injections.
+    fn due(&mut self, qpn: u32, matches: impl Fn(&Effect) -> bool) -> Vec<Injection> {
         let mut due = Vec::new();
-        self.planned.retain_mut(|planned| {
-            if planned.qpn != qpn || !about(&planned.effect) {
+        self.injections.retain_mut(|injection| {
+            if injection.qpn != qpn || !matches(&injection.effect) {
                 return true;
             }
-            match planned.after.checked_sub(1) {
+            match injection.after.checked_sub(1) {
                 Some(left) => {
-                    planned.after = left;
+                    injection.after = left;
                     true
                 }
                 None => {
-                    due.push(*planned);
+                    due.push(*injection);
                     false
                 }
             }

@@ -1,24 +1,18 @@
-//! What the requester reads: doorbells, records and send entries.
-
-use std::sync::atomic::{Ordering, fence};
+//! Reads doorbells, records and send WQEs.
 
 use super::fault::Violation;
 use super::link::RemoteOperation;
 use super::pair::Pair;
 use super::region::{LONGEST, MemoryRegions};
 use super::state::State;
-use crate::wire::{Control, Decoded, Operation, Payload, Syndrome, Transport, Wqe, producer_of};
+use crate::wire::{Control, Decoded, Operation, Payload, Syndrome, Transport, Wqe};
 
-/// Takes a doorbell. The register is cleared before the record is read, so that of two doorbells in a row none is missed: either
-/// the second is still in the register, or the record is already the second's.
-pub(super) fn listen(state: &mut State, pair: &mut Pair) -> bool {
+/// Polls the doorbell. True if it was rung.
+pub(super) fn poll_doorbell(state: &mut State, pair: &mut Pair) -> bool {
     let Ok(doorbell @ 1..) = pair.send.register.load_u64(0) else {
         return false;
     };
-    let cleared = pair.send.register.store_u64(0, 0);
-    fence(Ordering::SeqCst);
-    let record = pair.send.record.load_u32(0).map(producer_of);
-    let (Ok(()), Ok(record)) = (cleared, record) else {
+    let Some(record) = pair.send.acknowledge() else {
         return false;
     };
     let (rung, index) = Control::rung(doorbell);
@@ -38,14 +32,14 @@ pub(super) fn listen(state: &mut State, pair: &mut Pair) -> bool {
     true
 }
 
-/// What a completion says of an entry that fails: also of one that could not be read.
-pub(super) struct Failing {
+/// Fields of a WQE that its CQE needs, also known for unreadable WQEs.
+pub(super) struct WqeInfo {
     pub counter: u16,
     pub opcode: u8,
     pub blocks: u16,
 }
 
-impl Failing {
+impl WqeInfo {
     pub(super) fn of(decoded: &Decoded) -> Self {
         Self {
             counter: decoded.index,
@@ -55,39 +49,38 @@ impl Failing {
         }
     }
 
-    /// The entry at the cursor, by what can be read of it: its opcode's byte, and its size if that makes sense.
-    pub(super) fn unread(pair: &Pair) -> Self {
-        let first = pair.send.blocks(1).unwrap_or_default();
-        let blocks = Control::decode(&first).map_or(1, |control| control.blocks() as u16);
+    /// The WQE at the cursor, even if malformed.
+    pub(super) fn peek(pair: &Pair) -> Self {
+        let (opcode, blocks) = pair.send.peek();
         Self {
             counter: pair.send.cursor,
-            opcode: first.get(3).copied().unwrap_or(0),
-            blocks: blocks.min(pair.send.left()),
+            opcode,
+            blocks,
         }
     }
 }
 
-/// Reads the entry at the cursor.
-pub(super) fn fetch(state: &mut State, pair: &Pair) -> Result<Decoded, Failing> {
-    let unread = |_| Failing::unread(pair);
-    let first = pair.send.blocks(1).map_err(unread)?;
-    let control = Control::decode(&first).map_err(|_| Failing::unread(pair))?;
+/// Reads the WQE at the cursor.
+pub(super) fn fetch(state: &mut State, pair: &Pair) -> Result<Decoded, WqeInfo> {
+    let unread = || WqeInfo::peek(pair);
+    let first = pair.send.blocks(1).map_err(|_| unread())?;
+    let control = Control::decode(&first).map_err(|_| unread())?;
     let (block, qpn) = (pair.send.cursor, pair.qpn);
     if control.index != block {
         let index = control.index;
         state
             .faults
             .note(Violation::WrongIndex { qpn, block, index });
-        return Err(Failing::unread(pair));
+        return Err(unread());
     }
     if control.qpn != qpn || control.blocks() > usize::from(pair.send.left()) {
-        return Err(Failing::unread(pair));
+        return Err(unread());
     }
-    let bytes = pair.send.blocks(control.blocks()).map_err(unread)?;
-    Wqe::decode(&bytes, Transport::Connected).map_err(|_| Failing::unread(pair))
+    let bytes = pair.send.blocks(control.blocks()).map_err(|_| unread())?;
+    Wqe::decode(&bytes, Transport::Connected).map_err(|_| unread())
 }
 
-/// What an entry asks of the remote side; `None` if nothing.
+/// The request for the remote side; `None` for a no-op.
 pub(super) fn request(
     regions: &MemoryRegions,
     entry: &Wqe,

@@ -1,4 +1,4 @@
-//! What goes between two HCAs: requests one way and their answers the other. The border of a process may run here: [`super::socket`].
+//! Messages between two HCAs: requests and answers. [`super::socket`] carries them between processes.
 
 use std::fmt::Debug;
 
@@ -6,9 +6,9 @@ use crate::hca::Endpoint;
 use crate::hca::inbox::Inbox;
 use crate::wire::RemoteAddress;
 
-/// A way to another HCA's port. What is delivered arrives once and in order, or the way is gone for good.
+/// A link to another HCA's port. It delivers each message once and in order, until it fails for good.
 pub trait Link: Debug + Send + Sync {
-    /// Delivers a message, without waiting for the remote side.
+    /// Delivers a message without waiting for the remote side.
     ///
     /// # Errors
     ///
@@ -24,94 +24,94 @@ pub struct Gone;
 /// A message between two queue pairs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Who sends it.
+    /// The source.
     pub from: Endpoint,
-    /// Whom it is for.
+    /// The destination.
     pub to: Endpoint,
-    /// The request's number; its answer has the same.
+    /// Number of the request, also in its answer.
     pub sequence: u64,
     /// A request or an answer.
     pub body: Body,
 }
 
-/// What a message says.
+/// A request or an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
     /// A request.
     Request(RemoteOperation),
-    /// The answer to one.
+    /// An answer.
     Answer(Answer),
 }
 
-/// What is asked of the remote side.
+/// A request to the remote side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RemoteOperation {
-    /// A message for what is posted there.
+    /// A message for a posted receive.
     Send {
         /// The message.
         bytes: Vec<u8>,
         /// Immediate data.
         immediate: Option<u32>,
-        /// It is to raise an event.
+        /// Raise an event.
         solicited: bool,
     },
-    /// Bytes for memory there.
+    /// RDMA write.
     Write {
-        /// Where.
+        /// The destination.
         remote: RemoteAddress,
         /// The bytes.
         bytes: Vec<u8>,
-        /// Immediate data, which takes a receive entry.
+        /// Immediate data, which consumes a receive WQE.
         immediate: Option<u32>,
-        /// It is to raise an event.
+        /// Raise an event.
         solicited: bool,
     },
-    /// Bytes of memory there.
+    /// RDMA read.
     Read {
-        /// Where.
+        /// The source.
         remote: RemoteAddress,
-        /// How many.
+        /// Length in bytes.
         length: u64,
     },
-    /// 8 bytes there are replaced if they are equal.
+    /// Compare and swap of 8 bytes.
     CompareSwap {
-        /// Where.
+        /// The address.
         remote: RemoteAddress,
-        /// Equal to this.
+        /// The expected value.
         compare: u64,
-        /// Replaced by this.
+        /// The new value.
         swap: u64,
     },
-    /// 8 bytes there are added to.
+    /// Fetch and add of 8 bytes.
     FetchAdd {
-        /// Where.
+        /// The address.
         remote: RemoteAddress,
-        /// What is added.
+        /// The summand.
         add: u64,
     },
 }
 
-/// What the remote side answers.
+/// The remote side's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// Done; with what was read, if that was asked.
+    /// Success, with the data of a read or atomic.
     Done(Vec<u8>),
-    /// Nothing is posted to receive into.
+    /// No receive is posted.
     NotReady,
-    /// No.
+    /// The request failed.
     Refused(RemoteError),
-    /// There is no such queue pair, or none connected to the sender.
-    Nobody,
+    /// The queue pair does not exist or is not connected to the sender.
+    NotConnected,
 }
 
-/// Why the remote side refuses.
+/// Why a request failed at the remote side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RemoteError {
-    /// Not a request it does: too long for what was posted, or an atomic operation at no multiple of 8.
+    /// Invalid request: too long for the receive, or an unaligned atomic.
     Invalid,
-    /// Memory that is not registered for this.
+    /// Unregistered memory or missing access right.
     Access,
-    /// What was posted could not be used.
+    /// The receive WQE is malformed.
     Operation,
 }
 

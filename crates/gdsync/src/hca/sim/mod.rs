@@ -66,7 +66,7 @@ use std::thread::JoinHandle;
 use super::inbox::Inbox;
 use super::{Access, Endpoint, Hca, MemoryRegion, QueuePair, Request, RetryPolicy, completer};
 use crate::{Allocator, Error, Place};
-use fault::Planned;
+use fault::Injection;
 use state::State;
 
 /// A simulated HCA. Dropping it ends its thread, flushes posted work, ignores later doorbells and
@@ -94,7 +94,7 @@ impl Shared {
 }
 
 impl SimHca {
-    /// An HCA with one port, whose queues are made of `allocator`. It reaches itself.
+    /// Creates an HCA with one port, with queues in `allocator`'s memory. It can connect to itself.
     ///
     /// # Errors
     ///
@@ -161,7 +161,7 @@ impl SimHca {
             Effect::Behind { qpn } => state.pairs.get(&qpn).map_or(0, |other| other.completed + 1),
             _ => 0,
         };
-        state.faults.inject(Planned {
+        state.faults.inject(Injection {
             qpn,
             after,
             effect,
@@ -199,8 +199,8 @@ impl Hca for SimHca {
 
     fn register(&self, place: &Place, access: Access) -> Result<MemoryRegion, Error> {
         let key = self.shared.lock().regions.add(place.clone(), access);
-        let registered = region::Registered::new(Arc::clone(&self.shared), key);
-        Ok(MemoryRegion::new(place, key, key, Box::new(registered)))
+        let guard = region::DeregisterGuard::new(Arc::clone(&self.shared), key);
+        Ok(MemoryRegion::new(place, key, key, Box::new(guard)))
     }
 }
 

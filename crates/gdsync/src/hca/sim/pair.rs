@@ -1,4 +1,4 @@
-//! A queue pair as the HCA sees it: where its queues lie, and how far it is.
+//! The HCA's state of a queue pair.
 
 use std::time::Instant;
 
@@ -19,41 +19,41 @@ pub(super) struct Pair {
     pub receive_completions: Completer,
     pub peer: Option<Endpoint>,
     pub timeout: RetryPolicy,
-    /// It failed: everything is given up.
+    /// Failed: all work is flushed.
     pub failed: bool,
-    /// The request that waits for its answer.
+    /// The request without an answer.
     pub in_flight: Option<InFlight>,
-    /// Why it does not go on.
+    /// Why it pauses.
     pub stall: Option<Stall>,
-    /// The entry at the cursor has been counted by those who inject.
-    pub begun: Option<Begun>,
+    /// Set once the WQE at the cursor has started.
+    pub attempt: Option<Attempt>,
     /// Number of the last request.
     pub sequence: u64,
-    /// Completions its send queue has had, written or not.
+    /// CQEs of the send queue, written or not.
     pub completed: u64,
 }
 
-/// What was injected for the entry at the cursor.
+/// Injected faults and retries of the WQE at the cursor.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Begun {
+pub(super) struct Attempt {
     pub fail: Option<(crate::wire::Syndrome, u8)>,
     pub mark: Mark,
-    /// How often it met nothing posted.
+    /// RNR retries so far.
     pub retries: u32,
 }
 
-/// A request that waits for its answer.
+/// A request without an answer.
 #[derive(Debug)]
 pub(super) struct InFlight {
     pub decoded: Decoded,
     pub sequence: u64,
 }
 
-/// Why a queue pair does not go on.
+/// Why a queue pair pauses.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Stall {
     Until(Instant),
-    /// Until another one's send queue has had so many completions.
+    /// Until another send queue has had `count` CQEs.
     Completions {
         qpn: u32,
         count: u64,
@@ -61,7 +61,6 @@ pub(super) enum Stall {
 }
 
 impl Pair {
-    /// From now on it sends, and answers `far`.
     pub(super) fn connect(&mut self, peer: Endpoint, timeout: RetryPolicy) {
         self.peer = Some(peer);
         self.timeout = timeout;

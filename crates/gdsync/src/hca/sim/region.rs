@@ -1,4 +1,4 @@
-//! Registered memory: keys, bounds and rights, and the bytes behind them.
+//! DeregisterGuard memory: keys, bounds and access rights.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,59 +8,59 @@ use crate::hca::Access;
 use crate::wire::{DataSegment, RemoteAddress};
 use crate::{Error, Place};
 
-/// The memory that is registered, by key.
+/// The registered memory, by key.
 #[derive(Debug, Default)]
 pub(super) struct MemoryRegions {
-    known: HashMap<u32, Known>,
+    regions: HashMap<u32, Region>,
     last: u32,
 }
 
 #[derive(Debug)]
-struct Known {
+struct Region {
     place: Place,
     access: Access,
 }
 
-/// Deregisters memory when it falls.
+/// Deregisters memory on drop.
 #[derive(Debug)]
-pub(super) struct Registered {
+pub(super) struct DeregisterGuard {
     shared: Arc<Shared>,
     key: u32,
 }
 
-impl Registered {
+impl DeregisterGuard {
     pub(super) fn new(shared: Arc<Shared>, key: u32) -> Self {
         Self { shared, key }
     }
 }
 
-impl Drop for Registered {
+impl Drop for DeregisterGuard {
     fn drop(&mut self) {
-        self.shared.lock().regions.known.remove(&self.key);
+        self.shared.lock().regions.regions.remove(&self.key);
     }
 }
 
-/// The first key: above the small numbers that a program could name by mistake, and not the key that
+/// The first key: above small numbers that a program could pass by mistake, and not the key that
 /// ends a receive WQE.
 const FIRST: u32 = 0x1000;
-/// Keys are an index and eight bits that tell one use of it from the next.
+/// As on a NIC, a key is an index and an 8-bit tag.
 const STEP: u32 = 0x101;
 
-/// The key, the range or the right is not there.
+/// Unknown key, range outside the region, or missing access right.
 pub(super) struct NotAllowed;
 
-/// As many bytes as one message has at most: 1 GiB, as NICs say of their ports.
+/// Longest message in bytes: 1 GiB, the limit of NIC ports.
 pub(super) const LONGEST: u64 = 1 << 30;
 
 impl MemoryRegions {
     pub(super) fn add(&mut self, place: Place, access: Access) -> u32 {
         self.last += 1;
         let key = FIRST.wrapping_add(self.last.wrapping_mul(STEP));
-        self.known.insert(key, Known { place, access });
+        self.regions.insert(key, Region { place, access });
         key
     }
 
-    /// The bytes of these pieces, one after the other. The caller limits how many.
+    /// Reads the segments. The caller limits their length.
     pub(super) fn gather(&self, segments: &[DataSegment]) -> Result<Vec<u8>, NotAllowed> {
         let mut bytes = Vec::new();
         for segment in segments {
@@ -75,7 +75,7 @@ impl MemoryRegions {
         Ok(bytes)
     }
 
-    /// Writes bytes to these pieces, one after the other, which have room for them. Nothing is written if one is not allowed.
+    /// Writes bytes to the segments, which must have room. On error nothing is written.
     pub(super) fn scatter(
         &self,
         segments: &[DataSegment],
@@ -100,7 +100,7 @@ impl MemoryRegions {
         Ok(())
     }
 
-    /// The memory that the remote side names, if it may.
+    /// Memory for a remote request.
     pub(super) fn remote(
         &self,
         remote: RemoteAddress,
@@ -117,18 +117,18 @@ impl MemoryRegions {
         length: u64,
         may: impl Fn(Access) -> bool,
     ) -> Result<Place, NotAllowed> {
-        let known = self
-            .known
+        let region = self
+            .regions
             .get(&key)
-            .filter(|known| may(known.access))
+            .filter(|region| may(region.access))
             .ok_or(NotAllowed)?;
         let offset = address
-            .checked_sub(known.place.address())
+            .checked_sub(region.place.address())
             .ok_or(NotAllowed)?;
         let (offset, length) = (usize::try_from(offset), usize::try_from(length));
         let (Ok(offset), Ok(length)) = (offset, length) else {
             return Err(NotAllowed);
         };
-        known.place.part(offset, length).map_err(|_| NotAllowed)
+        region.place.part(offset, length).map_err(|_| NotAllowed)
     }
 }

@@ -1,4 +1,4 @@
-//! The responder: what the remote side asks for is done to the memory and the receive queue here.
+//! The responder: executes requests of the remote side.
 
 use super::failure::fail;
 use super::fault::Violation;
@@ -9,7 +9,7 @@ use crate::hca::Endpoint;
 use crate::wire::{Completion, DataSegment, Event, Failed, RemoteAddress, Syndrome};
 use crate::{Error, Place};
 
-/// Does what `from` asks of queue pair `qpn`, and answers.
+/// Executes a request of `from` to queue pair `qpn`.
 pub(super) fn respond(
     state: &mut State,
     from: Endpoint,
@@ -17,23 +17,23 @@ pub(super) fn respond(
     operation: RemoteOperation,
 ) -> Answer {
     let Some(mut pair) = state.pairs.remove(&qpn) else {
-        return Answer::Nobody;
+        return Answer::NotConnected;
     };
     let outcome = if pair.peer == Some(from) && !pair.failed {
         perform(state, &mut pair, operation)
     } else {
-        Ok(Answer::Nobody)
+        Ok(Answer::NotConnected)
     };
-    let answer = outcome.unwrap_or_else(|refusal| {
-        // Who asked for what is not allowed has no connection here any more.
+    let answer = outcome.unwrap_or_else(|error| {
+        // An invalid request breaks the connection.
         fail(&mut pair);
-        Answer::Refused(refusal)
+        Answer::Refused(error)
     });
     state.pairs.insert(qpn, pair);
     answer
 }
 
-/// A receive entry completes with an error.
+/// Writes the error CQE of a receive.
 pub(super) fn failed(
     state: &mut State,
     pair: &mut Pair,
@@ -77,7 +77,7 @@ fn perform(
             immediate,
             solicited,
         } => {
-            // What would meet nothing posted is not written either.
+            // Without a posted receive, do not write the data either.
             if immediate.is_some() && !pair.receive.is_posted() {
                 return Ok(Answer::NotReady);
             }
@@ -125,7 +125,7 @@ fn perform(
     }
 }
 
-/// A message goes to what is posted; false if nothing is.
+/// Delivers a message to the posted receive; false if there is none.
 fn receive(
     state: &mut State,
     pair: &mut Pair,
@@ -157,7 +157,7 @@ fn receive(
     Ok(true)
 }
 
-/// Takes the posted receive entry, has `fill` fill it, and completes it.
+/// Takes the posted receive, calls `fill`, and writes its CQE.
 fn take(
     state: &mut State,
     pair: &mut Pair,
@@ -167,7 +167,7 @@ fn take(
     fill: impl FnOnce(&State, &[DataSegment]) -> Result<(), (Syndrome, RemoteError)>,
 ) -> Result<(), RemoteError> {
     let (counter, segments) = pair.receive.take();
-    if let Some((syndrome, vendor)) = state.faults.of_receive(pair.qpn) {
+    if let Some((syndrome, vendor)) = state.faults.for_receive(pair.qpn) {
         failed(state, pair, counter, syndrome, vendor);
         return Err(RemoteError::Operation);
     }
@@ -175,9 +175,9 @@ fn take(
     let filled = segments
         .map_err(unreadable)
         .and_then(|segments| fill(state, &segments));
-    if let Err((syndrome, refusal)) = filled {
+    if let Err((syndrome, error)) = filled {
         failed(state, pair, counter, syndrome, 0);
-        return Err(refusal);
+        return Err(error);
     }
     let mut completion = Completion::new(event, pair.qpn, counter);
     completion.bytes = length as u32;
@@ -187,7 +187,7 @@ fn take(
     Ok(())
 }
 
-/// Replaces 8 bytes and gives what they were. Atomic among the requests of this HCA, as with most NICs; not towards the CPU.
+/// Replaces 8 bytes and answers with the previous value. Atomic among requests of this HCA, as on most NICs, not with the CPU.
 fn atomic(
     state: &State,
     remote: RemoteAddress,
@@ -217,7 +217,7 @@ fn complete(state: &mut State, pair: &mut Pair, mut completion: Completion) {
     }
     if pair
         .receive_completions
-        .write(&completion, Mark::Well)
+        .write(&completion, Mark::Valid)
         .is_err()
     {
         let qpn = pair.qpn;

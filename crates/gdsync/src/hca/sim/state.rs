@@ -1,4 +1,4 @@
-//! All that the HCA knows.
+//! State of the HCA.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -9,7 +9,6 @@ use super::pair::Pair;
 use super::region::MemoryRegions;
 use crate::hca::Endpoint;
 
-/// What the thread works on, and what those who make and destroy queue pairs change.
 #[derive(Debug)]
 pub(super) struct State {
     pub lid: u16,
@@ -17,12 +16,12 @@ pub(super) struct State {
     pub pairs: BTreeMap<u32, Pair>,
     pub links: HashMap<u16, Arc<dyn Link>>,
     pub faults: Faults,
-    /// Counts completions: what their time stamps are.
+    /// Number of CQEs so far, used as timestamp.
     pub clock: u64,
     next_qpn: u32,
 }
 
-/// Numbers below are special or reserved.
+/// Lower QPNs are special or reserved.
 const FIRST_QPN: u32 = 0x100;
 
 impl State {
@@ -38,7 +37,7 @@ impl State {
         }
     }
 
-    /// A number that no queue pair has.
+    /// An unused QPN.
     pub(super) fn new_qpn(&mut self) -> u32 {
         loop {
             let qpn = self.next_qpn;

@@ -1,4 +1,4 @@
-//! Places that the NIC is told of.
+//! Memory of queues, registered with the NIC as user memory (umem).
 
 use std::os::fd::AsFd as _;
 
@@ -8,38 +8,37 @@ use verbs::devx::{Devx, Spot, Umem};
 use verbs::{MemoryPath, MemoryPathError};
 
 use crate::hca::port::{Error, failed};
-use crate::{Allocator, MemoryLocation, Place, Whole};
+use crate::{Allocator, MemoryLocation, MemoryRef, Place};
 
-/// On which borders memory begins that a NIC is told of: host memory on a page's, as the NIC has them; GPU memory on one of the GPU's
-/// driver, of which it makes dma-bufs and mappings.
-fn border(location: MemoryLocation) -> usize {
+/// Alignment in bytes: the NIC's page size, or the granularity of the GPU driver's dma-bufs and mappings.
+fn alignment(location: MemoryLocation) -> usize {
     match location {
         MemoryLocation::Host => 4 << 10,
         MemoryLocation::Gpu => 64 << 10,
     }
 }
 
-/// A place of at least so many bytes, zeroed, and what the NIC knows it by.
-pub(super) fn named(
+/// Allocates a zeroed place of at least `bytes` bytes and registers it.
+pub(super) fn allocate(
     allocator: &Allocator,
     devx: &Devx,
     location: MemoryLocation,
     bytes: usize,
 ) -> Result<(Place, Spot), crate::Error> {
-    let border = border(location);
-    let bytes = bytes.next_multiple_of(border);
-    // An allocation begins anywhere in a block of the driver's.
-    let all = allocator.place(location, bytes + border)?;
-    let lead = (all.address().next_multiple_of(border as u64) - all.address()) as usize;
+    let align = alignment(location);
+    let bytes = bytes.next_multiple_of(align);
+    // The allocation may be unaligned.
+    let all = allocator.place(location, bytes + align)?;
+    let lead = (all.address().next_multiple_of(align as u64) - all.address()) as usize;
     let place = all.part(lead, bytes)?;
     let (memory, start) = place.whole();
-    let named = match memory {
-        Whole::Host(memory) => devx
+    let umem = match memory {
+        MemoryRef::Host(memory) => devx
             .host_memory(memory, start..start + bytes)
-            .map_err(failed("let the NIC reach host memory"))?,
-        Whole::Device(memory) => device(devx, memory, start, bytes)?,
+            .map_err(failed("register host memory by DEVX"))?,
+        MemoryRef::Device(memory) => device(devx, memory, start, bytes)?,
     };
-    Ok((place, named.at(0)))
+    Ok((place, umem.at(0)))
 }
 
 fn device(devx: &Devx, memory: &DeviceMemory, start: usize, bytes: usize) -> Result<Umem, Error> {
@@ -49,13 +48,13 @@ fn device(devx: &Devx, memory: &DeviceMemory, start: usize, bytes: usize) -> Res
         true => simulated(devx, memory, start, bytes),
     };
     let dmabuf = match first {
-        Ok(named) => return Ok(named),
+        Ok(umem) => return Ok(umem),
         Err(dmabuf) => dmabuf,
     };
     by(MemoryPath::Peermem).map_err(|peermem| Error::GpuQueues { dmabuf, peermem })
 }
 
-/// A simulated GPU's memory is a file, which is no dma-buf: a NIC's double takes it, and a NIC's driver says so.
+/// A simulated GPU's memory is a file, not a dma-buf: a fake NIC accepts it, a real driver fails.
 fn simulated(
     devx: &Devx,
     memory: &DeviceMemory,

@@ -1,105 +1,105 @@
-//! Why two HCAs cannot be joined over a socket, and why a link over one ended.
+//! Errors of a socket link.
 
 use std::io;
 use std::time::Duration;
 
-use super::frame::NotAMessage;
+use super::frame::MalformedHead;
 
-/// What went wrong with a socket between two HCAs.
+/// Why a socket link could not be created, or ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The socket, or a thread that serves it.
+    /// A system call failed.
     #[error("cannot {what}")]
     Io {
-        /// What was tried.
+        /// The failed operation.
         what: &'static str,
-        /// Why not.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// What is there said something else than a software HCA says first.
-    #[error("no software HCA is at the other end of the socket: it began with {}", .0.escape_ascii())]
+    /// The other end sent no valid hello.
+    #[error("the peer of the socket is not a simulated HCA: its first bytes are {}", .0.escape_ascii())]
     NotAnHca([u8; 8]),
-    /// Another user's process has the other end of the socket.
+    /// The other end belongs to another user.
     #[error(
-        "the other end of the socket is a process of uid {peer}, and this one has uid {local}: software HCAs of one user alone are joined"
+        "the peer of the socket has uid {peer}, this process uid {local}: simulated HCAs connect only to HCAs of the same user"
     )]
     OtherUser {
         /// This process's effective user.
         local: u32,
-        /// The user that connected, or made the pair.
+        /// The peer's user.
         peer: u32,
     },
-    /// A software HCA that speaks otherwise.
+    /// The other end has another protocol version.
     #[error(
-        "the software HCA at the other end speaks version {peer} and this one {local}: use the same version of gdsync"
+        "the remote simulated HCA has protocol version {peer}, this one {local}: use the same version of gdsync"
     )]
     Version {
-        /// What this side speaks.
+        /// This side's version.
         local: u16,
-        /// What it said.
+        /// The remote version.
         peer: u16,
     },
     /// Both ports have the same LID.
-    #[error("both software HCAs have LID {lid}: give one another by SimHca::with_lid")]
+    #[error("both simulated HCAs have LID {lid}: choose different ones with SimHca::with_lid")]
     SameLid {
         /// The LID.
         lid: u16,
     },
-    /// This HCA has a way to a port of that LID already.
+    /// This HCA already has a link to that LID.
     #[error(
-        "this HCA is joined to a port with LID {lid} already: drop that link first, or give one another LID by SimHca::with_lid"
+        "this HCA already has a link to LID {lid}: drop that link, or choose another LID with SimHca::with_lid"
     )]
     Taken {
         /// The LID.
         lid: u16,
     },
-    /// It did not say who it is.
-    #[error("the other end of the socket did not say within {} ms who it is", .0.as_millis())]
-    Unnamed(Duration),
-    /// Bytes that are no message.
+    /// No hello in time.
+    #[error("the peer of the socket sent no hello within {} ms", .0.as_millis())]
+    NoHello(Duration),
+    /// A malformed message.
     #[error("malformed message from the remote HCA at byte {offset}")]
     Message {
-        /// Where its first byte is, counted after the hello.
+        /// Offset of its first byte after the hello.
         offset: u64,
-        /// What is wrong with it.
+        /// The malformed field.
         #[source]
-        source: NotAMessage,
+        source: MalformedHead,
     },
-    /// A message that is well made and makes no sense now.
+    /// A well-formed but unexpected message.
     #[error(
-        "the far HCA's message at byte {offset} of what it sent is out of place: queue pair {qpn:#x}, number {sequence}: {what}"
+        "unexpected message from the remote HCA at byte {offset}: queue pair {qpn:#x}, request {sequence}: {what}"
     )]
-    OutOfPlace {
-        /// Where its first byte is, counted after the hello.
+    Unexpected {
+        /// Offset of its first byte after the hello.
         offset: u64,
-        /// The far queue pair.
+        /// The remote QPN.
         qpn: u32,
         /// The request's number.
         sequence: u64,
-        /// What is wrong with it.
+        /// What is wrong.
         what: &'static str,
     },
-    /// It ended in the middle of a message.
-    #[error("the far HCA ended {missing} bytes before the end of its message at byte {offset}")]
-    Torn {
-        /// Where its first byte is, counted after the hello.
+    /// The stream ended in the middle of a message.
+    #[error("truncated message from the remote HCA at byte {offset}: {missing} bytes are missing")]
+    Truncated {
+        /// Offset of its first byte after the hello.
         offset: u64,
-        /// Bytes that did not come, of those that were known to come.
+        /// Missing bytes, as far as the length is known.
         missing: u64,
     },
-    /// It ended between two messages: it was dropped, or its process is gone.
-    #[error("the far HCA is gone")]
+    /// The stream ended between two messages: the remote HCA was dropped or its process exited.
+    #[error("the remote HCA is gone")]
     Closed,
     /// This side dropped the link.
     #[error("the link was dropped on this side")]
     Dropped,
-    /// It takes nothing.
-    #[error("the far HCA read nothing for {} ms: its process is stopped, or hangs", .0.as_millis())]
+    /// The remote side reads nothing.
+    #[error("the remote HCA read nothing for {} ms: its process is stopped or hangs", .0.as_millis())]
     NotRead(Duration),
-    /// It says nothing, and a request waits for its answer.
-    #[error("the far HCA answered nothing for {} ms: its process is stopped, or hangs", .0.as_millis())]
+    /// The remote side sends nothing while a request has no answer.
+    #[error("the remote HCA answered nothing for {} ms: its process is stopped or hangs", .0.as_millis())]
     Silent(Duration),
 }
 

@@ -1,23 +1,23 @@
-//! Messages as bytes: a head of 64 bytes, and the bytes that a message brings, if it brings any.
+//! Encoding of messages: a head of 64 bytes, then the payload.
 //!
-//! Numbers are big-endian. What a message has no use for is zero, so that each has one form.
+//! Numbers are big-endian. Unused fields are zero, so that each message has one encoding.
 //!
 //! | bytes | what |
 //! |------:|------|
-//! | 0 | kind: 1 send, 2 write, 3 read, 4 compare and swap, 5 fetch and add; 16 done, 17 not ready, 18 refused, 19 nobody |
-//! | 1 | of send and write: bit 0 immediate data, bit 1 solicited |
-//! | 2 | of refused: 1 invalid, 2 access, 3 operation |
+//! | 0 | kind: 1 send, 2 write, 3 read, 4 compare and swap, 5 fetch and add; 16 done, 17 not ready, 18 refused, 19 not connected |
+//! | 1 | send, write: bit 0 immediate data, bit 1 solicited |
+//! | 2 | refused: 1 invalid, 2 access, 3 operation |
 //! | 3 | zero |
-//! | 4–7 | number of the queue pair that sends it, 24 bits |
-//! | 8–11 | number of the queue pair it is for, 24 bits |
+//! | 4–7 | source QPN, 24 bits |
+//! | 8–11 | destination QPN, 24 bits |
 //! | 12–15 | immediate data |
-//! | 16–23 | number of the request; its answer has the same |
-//! | 24–31 | of write, read and atomic operations: address at the remote side |
-//! | 32–35 | and its key |
+//! | 16–23 | number of the request, also in its answer |
+//! | 24–31 | write, read, atomics: remote address |
+//! | 32–35 | its rkey |
 //! | 36–39 | zero |
-//! | 40–47 | of read: how many bytes, at most 2^30; of atomic operations: what is compared or added |
-//! | 48–55 | of compare and swap: what replaces it |
-//! | 56–63 | how many bytes follow: of send, write and done, at most 2^30 |
+//! | 40–47 | read: length in bytes, at most 2^30; atomics: value to compare or add |
+//! | 48–55 | compare and swap: the new value |
+//! | 56–63 | length of the payload of send, write and done in bytes, at most 2^30 |
 
 use std::io::{self, Read, Write};
 
@@ -38,22 +38,22 @@ const FETCH_ADD: u8 = 5;
 const DONE: u8 = 16;
 const NOT_READY: u8 = 17;
 const REFUSED: u8 = 18;
-const NOBODY: u8 = 19;
+const NOT_CONNECTED: u8 = 19;
 
 const IMMEDIATE: u8 = 1;
 const SOLICITED: u8 = 2;
 
 const QPN_BITS: u32 = 24;
-/// So much of a message's bytes is taken at once: memory is taken for what has come, whatever the head says will.
-const PIECE: u64 = 1 << 20;
-/// A message of so many bytes goes with its head.
+/// Payload is read in chunks of this size, so memory is allocated only for received bytes.
+const CHUNK: u64 = 1 << 20;
+/// A payload up to this size is written together with its head.
 const TOGETHER: usize = 16 << 10;
 
-/// Why a head is none.
+/// A malformed head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("its byte {at} ({found:#04x}) is wrong: {what}")]
-pub struct NotAMessage {
-    /// The first byte of what is wrong, from 0.
+#[error("invalid byte {at} ({found:#04x}): {what}")]
+pub struct MalformedHead {
+    /// Offset of the first invalid byte.
     pub at: usize,
     /// That byte.
     pub found: u8,
@@ -61,32 +61,32 @@ pub struct NotAMessage {
     pub what: &'static str,
 }
 
-/// The LIDs of the two ports of a link: no message says them again.
+/// The LIDs of the two ports of a link. Messages do not contain them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ports {
-    /// Who reads.
+    /// LID of the reader.
     pub local: u16,
-    /// Who wrote.
+    /// LID of the writer.
     pub peer: u16,
 }
 
-/// What is known of a message by its head.
+/// A decoded head.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Head {
-    /// The message, without the bytes that it brings.
+    /// The message without its payload.
     pub message: Message,
-    /// How many.
+    /// Length of the payload in bytes.
     pub length: u64,
 }
 
-/// The head of a message.
+/// Encodes the head of a message.
 #[must_use]
 pub fn encode(message: &Message) -> [u8; HEAD] {
-    encoded(message, brought(message).len() as u64)
+    encode_head(message, payload(message).len() as u64)
 }
 
-/// The bytes that a message brings.
-pub(super) fn brought(message: &Message) -> &[u8] {
+/// The payload of a message.
+pub(super) fn payload(message: &Message) -> &[u8] {
     match &message.body {
         Body::Request(
             RemoteOperation::Send { bytes, .. } | RemoteOperation::Write { bytes, .. },
@@ -96,7 +96,7 @@ pub(super) fn brought(message: &Message) -> &[u8] {
     }
 }
 
-fn encoded(message: &Message, length: u64) -> [u8; HEAD] {
+fn encode_head(message: &Message, length: u64) -> [u8; HEAD] {
     let mut head = [0; HEAD];
     let mut put = |at: usize, bytes: &[u8]| {
         if let Some(to) = head.get_mut(at..at + bytes.len()) {
@@ -106,7 +106,7 @@ fn encoded(message: &Message, length: u64) -> [u8; HEAD] {
     let marks = |immediate: Option<u32>, solicited: bool| {
         (if immediate.is_some() { IMMEDIATE } else { 0 }) | if solicited { SOLICITED } else { 0 }
     };
-    let mut kind = |kind: u8, marks: u8, refusal: u8| put(0, &[kind, marks, refusal]);
+    let mut kind = |kind: u8, marks: u8, error: u8| put(0, &[kind, marks, error]);
     let (mut immediate_data, mut place, mut operands) = (None, None, [0_u64; 2]);
     match &message.body {
         Body::Request(operation) => match *operation {
@@ -147,8 +147,8 @@ fn encoded(message: &Message, length: u64) -> [u8; HEAD] {
         Body::Answer(answer) => match answer {
             Answer::Done(_) => kind(DONE, 0, 0),
             Answer::NotReady => kind(NOT_READY, 0, 0),
-            Answer::Refused(refusal) => kind(REFUSED, 0, refusal_number(*refusal)),
-            Answer::Nobody => kind(NOBODY, 0, 0),
+            Answer::Refused(error) => kind(REFUSED, 0, error_number(*error)),
+            Answer::NotConnected => kind(NOT_CONNECTED, 0, 0),
         },
     }
     put(4, &message.from.qpn.to_be_bytes());
@@ -165,17 +165,17 @@ fn encoded(message: &Message, length: u64) -> [u8; HEAD] {
     head
 }
 
-fn refusal_number(refusal: RemoteError) -> u8 {
-    match refusal {
+fn error_number(error: RemoteError) -> u8 {
+    match error {
         RemoteError::Invalid => 1,
         RemoteError::Access => 2,
         RemoteError::Operation => 3,
     }
 }
 
-fn wrong(head: &[u8; HEAD], at: usize, what: &'static str) -> NotAMessage {
+fn wrong(head: &[u8; HEAD], at: usize, what: &'static str) -> MalformedHead {
     let found = head.get(at).copied().unwrap_or_default();
-    NotAMessage { at, found, what }
+    MalformedHead { at, found, what }
 }
 
 fn four(head: &[u8; HEAD], at: usize) -> u32 {
@@ -187,8 +187,8 @@ fn eight(head: &[u8; HEAD], at: usize) -> u64 {
     u64::from(four(head, at)) << 32 | u64::from(four(head, at + 4))
 }
 
-/// What a head says, without the bytes that follow it.
-fn body(head: &[u8; HEAD]) -> Result<Body, NotAMessage> {
+/// Decodes the body, without its payload.
+fn body(head: &[u8; HEAD]) -> Result<Body, MalformedHead> {
     let remote = RemoteAddress {
         address: eight(head, 24),
         key: four(head, 32),
@@ -210,7 +210,7 @@ fn body(head: &[u8; HEAD]) -> Result<Body, NotAMessage> {
             solicited,
         }),
         READ if operand > LONGEST => {
-            return Err(wrong(head, 40, "at most 2^30 bytes are read at once"));
+            return Err(wrong(head, 40, "a read is at most 2^30 bytes"));
         }
         READ => Body::Request(RemoteOperation::Read {
             remote,
@@ -231,28 +231,28 @@ fn body(head: &[u8; HEAD]) -> Result<Body, NotAMessage> {
             1 => RemoteError::Invalid,
             2 => RemoteError::Access,
             3 => RemoteError::Operation,
-            _ => return Err(wrong(head, 2, "there is no such refusal")),
+            _ => return Err(wrong(head, 2, "unknown error")),
         })),
-        NOBODY => Body::Answer(Answer::Nobody),
-        _ => return Err(wrong(head, 0, "there is no such message")),
+        NOT_CONNECTED => Body::Answer(Answer::NotConnected),
+        _ => return Err(wrong(head, 0, "unknown kind of message")),
     })
 }
 
 impl Head {
-    /// Reads a head, which came from `ports.far`.
-    pub(super) fn decode(head: &[u8; HEAD], ports: Ports) -> Result<Self, NotAMessage> {
+    /// Decodes a head sent by `ports.peer`.
+    pub(super) fn decode(head: &[u8; HEAD], ports: Ports) -> Result<Self, MalformedHead> {
         let length = eight(head, 56);
         if length > LONGEST {
-            return Err(wrong(head, 56, "a message brings at most 2^30 bytes"));
+            return Err(wrong(head, 56, "a payload is at most 2^30 bytes"));
         }
         let body = body(head)?;
-        let brings = matches!(head[0], SEND | WRITE | DONE);
-        if length > 0 && !brings {
-            return Err(wrong(head, 56, "a message of this kind brings no bytes"));
+        let has_payload = matches!(head[0], SEND | WRITE | DONE);
+        if length > 0 && !has_payload {
+            return Err(wrong(head, 56, "a message of this kind has no payload"));
         }
         let qpn = |at: usize| match four(head, at) {
             qpn if qpn >> QPN_BITS == 0 => Ok(qpn),
-            _ => Err(wrong(head, at, "a queue pair's number has 24 bits")),
+            _ => Err(wrong(head, at, "a QPN has 24 bits")),
         };
         let message = Message {
             from: Endpoint::new(ports.peer, qpn(4)?),
@@ -260,60 +260,60 @@ impl Head {
             sequence: eight(head, 16),
             body,
         };
-        let again = encoded(&message, length);
+        let again = encode_head(&message, length);
         let mut pairs = again.iter().zip(head);
         match pairs.position(|(again, found)| again != found) {
             None => Ok(Self { message, length }),
             Some(at) => {
-                let what = "the field is reserved in this message and not zero";
+                let what = "the field is reserved in this message but not zero";
                 Err(wrong(head, at, what))
             }
         }
     }
 
-    /// The message with what it brings.
-    pub(super) fn with(self, brought: Vec<u8>) -> Message {
+    /// The message with its payload.
+    pub(super) fn with(self, payload: Vec<u8>) -> Message {
         let mut message = self.message;
         if let Body::Request(
             RemoteOperation::Send { bytes, .. } | RemoteOperation::Write { bytes, .. },
         )
         | Body::Answer(Answer::Done(bytes)) = &mut message.body
         {
-            *bytes = brought;
+            *bytes = payload;
         }
         message
     }
 }
 
-/// Writes a message; `moved` hears of each piece that was taken.
+/// Writes a message; calls `moved` after each chunk.
 pub(super) fn write(
     to: &mut impl Write,
     message: &Message,
     mut moved: impl FnMut(),
 ) -> io::Result<()> {
-    let (head, bytes) = (encode(message), brought(message));
+    let (head, bytes) = (encode(message), payload(message));
     if bytes.len() <= TOGETHER {
         return to.write_all(&[&head, bytes].concat());
     }
     to.write_all(&head)?;
-    for piece in bytes.chunks(PIECE as usize) {
-        to.write_all(piece)?;
+    for chunk in bytes.chunks(CHUNK as usize) {
+        to.write_all(chunk)?;
         moved();
     }
     Ok(())
 }
 
-/// What a far HCA sends after its hello, message by message.
+/// Reads the messages of a remote HCA after its hello.
 #[derive(Debug)]
 pub struct Messages<R> {
     stream: R,
     ports: Ports,
-    /// Where the message that is being read begins.
+    /// Offset of the current message.
     pub(super) offset: u64,
 }
 
 impl<R: Read> Messages<R> {
-    /// Of a stream that stands right after the hello.
+    /// Reads from a stream positioned after the hello.
     pub fn new(stream: R, ports: Ports) -> Self {
         let offset = 0;
         Self {
@@ -323,34 +323,34 @@ impl<R: Read> Messages<R> {
         }
     }
 
-    /// The next message; `None` where the stream ends before one.
+    /// The next message; `None` at the end of the stream.
     ///
     /// # Errors
     ///
-    /// [`Error::Message`], [`Error::Torn`], [`Error::Io`]: the stream is of no use after that.
+    /// [`Error::Message`], [`Error::Truncated`], [`Error::Io`]. The stream is unusable afterwards.
     pub fn message(&mut self) -> Result<Option<Message>, Error> {
         let Some(head) = self.head()? else {
             return Ok(None);
         };
-        let bytes = self.brought(head.length, || {})?;
+        let bytes = self.payload(head.length, || {})?;
         Ok(Some(head.with(bytes)))
     }
 
-    /// The next head. What it brings must be read before the next one.
+    /// The next head. Read its payload before the next one.
     pub(super) fn head(&mut self) -> Result<Option<Head>, Error> {
         let mut head = [0; HEAD];
-        let mut some = 0;
-        while let Some(room) = head.get_mut(some..).filter(|room| !room.is_empty()) {
+        let mut count = 0;
+        while let Some(room) = head.get_mut(count..).filter(|room| !room.is_empty()) {
             match self.stream.read(room) {
-                Ok(0) if some == 0 => return Ok(None),
-                Ok(0) => return Err(self.torn((HEAD - some) as u64)),
-                Ok(count) => some += count,
+                Ok(0) if count == 0 => return Ok(None),
+                Ok(0) => return Err(self.truncated((HEAD - count) as u64)),
+                Ok(read) => count += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // A process that is killed with bytes unread resets the connection: nothing of a message is lost.
-                Err(error) if some == 0 && error.kind() == io::ErrorKind::ConnectionReset => {
+                // A process killed with unread bytes resets the connection; no message is cut.
+                Err(error) if count == 0 && error.kind() == io::ErrorKind::ConnectionReset => {
                     return Ok(None);
                 }
-                Err(error) => return Err(self.failed(error, (HEAD - some) as u64)),
+                Err(error) => return Err(self.failed(error, (HEAD - count) as u64)),
             }
         }
         let decoded = Head::decode(&head, self.ports).map_err(|source| Error::Message {
@@ -360,8 +360,8 @@ impl<R: Read> Messages<R> {
         Ok(Some(decoded))
     }
 
-    /// The bytes that the last head announced; `moved` hears of each piece.
-    pub(super) fn brought(
+    /// Reads the payload of the last head; calls `moved` after each chunk.
+    pub(super) fn payload(
         &mut self,
         length: u64,
         mut moved: impl FnMut(),
@@ -369,13 +369,13 @@ impl<R: Read> Messages<R> {
         let mut bytes = Vec::new();
         let mut left = length;
         while left > 0 {
-            let piece = left.min(PIECE);
+            let chunk = left.min(CHUNK);
             let before = bytes.len();
-            let read = self.stream.by_ref().take(piece).read_to_end(&mut bytes);
-            let came = (bytes.len() - before) as u64;
-            left -= came;
+            let read = self.stream.by_ref().take(chunk).read_to_end(&mut bytes);
+            let received = (bytes.len() - before) as u64;
+            left -= received;
             match read {
-                Ok(_) if came < piece => return Err(self.torn(left)),
+                Ok(_) if received < chunk => return Err(self.truncated(left)),
                 Ok(_) => moved(),
                 Err(error) => return Err(self.failed(error, left)),
             }
@@ -384,8 +384,8 @@ impl<R: Read> Messages<R> {
         Ok(bytes)
     }
 
-    fn torn(&self, missing: u64) -> Error {
-        Error::Torn {
+    fn truncated(&self, missing: u64) -> Error {
+        Error::Truncated {
             offset: self.offset,
             missing,
         }
@@ -393,7 +393,7 @@ impl<R: Read> Messages<R> {
 
     fn failed(&self, error: io::Error, missing: u64) -> Error {
         match error.kind() {
-            io::ErrorKind::ConnectionReset => self.torn(missing),
+            io::ErrorKind::ConnectionReset => self.truncated(missing),
             _ => Error::io("read from the socket between two HCAs")(error),
         }
     }

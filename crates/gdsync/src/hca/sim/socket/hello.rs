@@ -1,7 +1,7 @@
-//! What each side says first: that it is a software HCA, of which version, and its port's LID.
+//! The hello: each side's first message, with version and LID.
 //!
-//! Twelve bytes: [`MAGIC`], then the version and the LID, 16 bits each, big-endian. Both sides say it at once, and neither says more
-//! before it has read the other's.
+//! Twelve bytes: [`MAGIC`], then version and LID, 16 bits each, big-endian. Both sides send it at once and read the other's before
+//! they send more.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -11,12 +11,12 @@ use super::error::Error;
 
 /// The first eight bytes.
 pub const MAGIC: [u8; 8] = *b"gdr-sim\n";
-/// What this side speaks.
+/// The protocol version.
 pub const VERSION: u16 = 1;
 
 const BYTES: usize = 12;
 
-/// What the side with this LID says.
+/// The hello of a side with this LID.
 #[must_use]
 pub fn hello(lid: u16) -> [u8; BYTES] {
     let mut hello = [0; BYTES];
@@ -26,53 +26,53 @@ pub fn hello(lid: u16) -> [u8; BYTES] {
     hello
 }
 
-/// Says hello, and gives the remote side's LID.
+/// Exchanges hellos and returns the remote LID.
 pub(super) fn exchange(stream: &UnixStream, local: u16, timeout: Duration) -> Result<u16, Error> {
     let mut both = stream;
-    let begun = Instant::now();
+    let start = Instant::now();
     stream
         .set_nonblocking(false)
         .map_err(Error::io("prepare the socket between two HCAs"))?;
     stream.set_write_timeout(Some(timeout)).map_err(Error::io(
-        "limit how long the socket between two HCAs is written to",
+        "set the write timeout of the socket between two HCAs",
     ))?;
     both.write_all(&hello(local))
         .map_err(|error| match is_late(&error) {
             true => Error::NotRead(timeout),
             false => gone(error),
         })?;
-    let mut said = [0; BYTES];
-    let mut some = 0;
-    while let Some(room) = said.get_mut(some..).filter(|room| !room.is_empty()) {
+    let mut received = [0; BYTES];
+    let mut count = 0;
+    while let Some(room) = received.get_mut(count..).filter(|room| !room.is_empty()) {
         let left = timeout
-            .saturating_sub(begun.elapsed())
+            .saturating_sub(start.elapsed())
             .max(Duration::from_millis(1));
         stream.set_read_timeout(Some(left)).map_err(Error::io(
-            "limit how long the socket between two HCAs is read from",
+            "set the read timeout of the socket between two HCAs",
         ))?;
         match both.read(room) {
-            Ok(0) if some == 0 => return Err(Error::Closed),
-            Ok(0) => return Err(Error::NotAnHca(first(&said))),
-            Ok(count) => some += count,
+            Ok(0) if count == 0 => return Err(Error::Closed),
+            Ok(0) => return Err(Error::NotAnHca(first(&received))),
+            Ok(read) => count += read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if is_late(&error) => {}
             Err(error) => return Err(gone(error)),
         }
-        if some < BYTES && begun.elapsed() >= timeout {
-            return Err(Error::Unnamed(timeout));
+        if count < BYTES && start.elapsed() >= timeout {
+            return Err(Error::NoHello(timeout));
         }
     }
     stream.set_read_timeout(None).map_err(Error::io(
-        "let the socket between two HCAs be read from for long",
+        "clear the read timeout of the socket between two HCAs",
     ))?;
-    check(said, local)
+    check(received, local)
 }
 
-fn check(said: [u8; BYTES], local: u16) -> Result<u16, Error> {
-    let [.., version_high, version_low, lid_high, lid_low] = said;
+fn check(received: [u8; BYTES], local: u16) -> Result<u16, Error> {
+    let [.., version_high, version_low, lid_high, lid_low] = received;
     let peer = u16::from_be_bytes([version_high, version_low]);
     let lid = u16::from_be_bytes([lid_high, lid_low]);
-    match first(&said) {
+    match first(&received) {
         MAGIC if peer != VERSION => Err(Error::Version {
             local: VERSION,
             peer,
@@ -83,11 +83,11 @@ fn check(said: [u8; BYTES], local: u16) -> Result<u16, Error> {
     }
 }
 
-fn first(said: &[u8; BYTES]) -> [u8; 8] {
-    said.first_chunk().copied().unwrap_or_default()
+fn first(received: &[u8; BYTES]) -> [u8; 8] {
+    received.first_chunk().copied().unwrap_or_default()
 }
 
-/// A time limit of the socket was over.
+/// True for a timeout of the socket.
 pub(super) fn is_late(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -95,7 +95,7 @@ pub(super) fn is_late(error: &io::Error) -> bool {
     )
 }
 
-/// The remote side closed the socket, or it broke.
+/// The error of a write: closed by the remote side, or failed.
 pub(super) fn gone(error: io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::BrokenPipe

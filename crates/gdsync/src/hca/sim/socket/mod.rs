@@ -1,6 +1,6 @@
-//! Two software HCAs of two processes: a link over a UNIX stream socket.
+//! Links simulated HCAs of two processes over a UNIX stream socket.
 //!
-//! Each side is given its end of the socket, from a pair, or one that connected to the other by a path:
+//! Each side passes its end of the socket:
 //!
 //! ```
 //! use gdsync::Allocator;
@@ -9,40 +9,38 @@
 //! use std::os::unix::net::UnixStream;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let (near, far) = UnixStream::pair()?;
+//! let (local, remote) = UnixStream::pair()?;
 //! let other = std::thread::spawn(move || {
-//!     // Another process, in earnest: so each is told its LID.
+//!     // In practice this is another process, so the LIDs are explicit.
 //!     let hca = SimHca::with_lid(Allocator::new(Gpu::sim(), None), 2)?;
-//!     let joined = socket::join(&hca, far, socket::Options::default())?;
-//!     Ok::<_, gdsync::Error>((joined, hca))
+//!     let connection = socket::join(&hca, remote, socket::Options::default())?;
+//!     Ok::<_, gdsync::Error>((connection, hca))
 //! });
 //! let hca = SimHca::with_lid(Allocator::new(Gpu::sim(), None), 1)?;
-//! let joined = socket::join(&hca, near, socket::Options::default())?;
-//! assert_eq!(joined.lid(), 2);
+//! let connection = socket::join(&hca, local, socket::Options::default())?;
+//! assert_eq!(connection.lid(), 2);
 //! # other.join().expect("no panic")?;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! On the socket each side says a hello of twelve bytes ([`MAGIC`], [`VERSION`], its LID), and then messages of a [head](HEAD) of 64 bytes and
-//! what they bring. No byte of the remote side is trusted: what is no message, or a message that makes no sense, ends the link with
-//! words, and memory is taken for what has come alone. Who may write to the socket may use the memory that is registered for
-//! remote access, as with a NIC: so the other end must be a process of the same user.
+//! Each side sends a hello of twelve bytes ([`MAGIC`], [`VERSION`], its LID), then messages: a [head](HEAD) of 64 bytes and their
+//! data. Input is not trusted: a malformed or unexpected message ends the link with an error, and memory is allocated only for
+//! received bytes. The peer can access memory registered for remote access, so it must be a process of the same user.
 //!
-//! A link ends when its [`Connection`] is dropped, when the remote side's is, when the far process ends or breaks the rules, or when
-//! it takes or answers nothing for [`Options::timeout`]. Then every request in progress over it completes with
-//! [`TransportRetry`](crate::wire::Syndrome::TransportRetry), and so does every later one: as with a far HCA of this process
-//! that is gone. What was posted to receive stays posted, as with a NIC: nobody tells it.
+//! A link ends when either [`Connection`] is dropped, when the remote process exits or violates the protocol, or when it reads or
+//! answers nothing for [`Options::timeout`]. Current and later requests over it then complete with
+//! [`TransportRetry`](crate::wire::Syndrome::TransportRetry). Posted receives stay posted, as on a NIC.
 
+mod channel;
 mod error;
 mod frame;
 mod hello;
 #[cfg(test)]
 mod tests;
-mod way;
 
 pub use error::Error;
-pub use frame::{HEAD, Messages, NotAMessage, Ports, encode};
+pub use frame::{HEAD, MalformedHead, Messages, Ports, encode};
 pub use hello::{MAGIC, VERSION, hello};
 
 use std::io::BufReader;
@@ -53,21 +51,19 @@ use std::time::Duration;
 
 use super::link::Link;
 use super::{Shared, SimHca};
-use way::Way;
+use channel::Channel;
 
-/// How a link waits, and what it holds.
+/// Limits of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// The remote side is taken for gone where it says no hello, takes no byte, or says nothing while a request waits for its answer,
-    /// for so long; at least a millisecond.
+    /// Limit for the hello, for each write, and for silence while a request has no answer; at least one millisecond.
     pub timeout: Duration,
-    /// So many bytes may wait to be written; a request beyond them is tried again later, as one that met nothing posted. One message
-    /// may always wait, whatever its size.
+    /// Limit of bytes waiting to be written. A request beyond it is retried later. One message of any size may always wait.
     pub room: u64,
 }
 
 impl Default for Options {
-    /// Ten seconds, as long as a NIC tries with common settings; 256 MiB.
+    /// Ten seconds, the retry time of a NIC with common settings, and 256 MiB.
     fn default() -> Self {
         Self {
             timeout: Duration::from_secs(10),
@@ -76,25 +72,24 @@ impl Default for Options {
     }
 }
 
-/// A link to an HCA of another process. Dropped, it ends: what was said is written first, if the remote side takes it within a
-/// second.
+/// A link to an HCA of another process. Dropping it ends the link, after writing pending messages for up to one second.
 #[derive(Debug)]
 pub struct Connection {
-    way: Arc<Way>,
+    channel: Arc<Channel>,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
 
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Joins `hca` to the one that is given the other end of `stream`. Both must do it, and wait for each other's hello.
+/// Links `hca` to the HCA at the other end of `stream`, which must call this too. Waits for its hello.
 ///
 /// # Errors
 ///
-/// [`Error::SameLid`], on both sides, where the two LIDs are equal; [`Error::Taken`] where this HCA reaches the far LID otherwise, and
-/// then the remote side sees the link end; [`Error::OtherUser`] where the kernel says that the other end is another user's;
-/// [`Error::NotAnHca`], [`Error::Version`], [`Error::Unnamed`], [`Error::Closed`] and
-/// [`Error::Io`]. The socket is closed then.
+/// [`Error::SameLid`], on both sides, if the LIDs are equal; [`Error::Taken`] if this HCA already has a link to the remote LID (the
+/// remote side then sees the link end); [`Error::OtherUser`] if another user's process has the other end;
+/// [`Error::NotAnHca`], [`Error::Version`], [`Error::NoHello`], [`Error::Closed`] and
+/// [`Error::Io`]. The socket is closed on error.
 pub fn join(hca: &SimHca, stream: UnixStream, options: Options) -> Result<Connection, Error> {
     let options = Options {
         timeout: options.timeout.max(Duration::from_millis(1)),
@@ -106,11 +101,11 @@ pub fn join(hca: &SimHca, stream: UnixStream, options: Options) -> Result<Connec
     let clone = || {
         stream
             .try_clone()
-            .map_err(Error::io("use the socket between two HCAs twice"))
+            .map_err(Error::io("duplicate the socket between two HCAs"))
     };
     let (reading, writing) = (clone()?, clone()?);
     let ports = Ports { local, peer };
-    let way = Arc::new(Way::new(
+    let channel = Arc::new(Channel::new(
         ports,
         Arc::clone(&hca.shared.inbox),
         stream,
@@ -121,24 +116,27 @@ pub fn join(hca: &SimHca, stream: UnixStream, options: Options) -> Result<Connec
         if state.links.contains_key(&peer) {
             return Err(Error::Taken { lid: peer });
         }
-        state.links.insert(peer, Arc::clone(&way) as Arc<dyn Link>);
+        state
+            .links
+            .insert(peer, Arc::clone(&channel) as Arc<dyn Link>);
     }
-    // From here on its end undoes all of it.
+    // From here on, dropping the connection undoes everything.
     let mut connection = Connection {
-        way,
+        channel,
         shared: Arc::clone(&hca.shared),
         threads: Vec::new(),
     };
-    connection.start("reads", move |way| read(way, reading))?;
-    connection.start("writes", move |way| write(way, writing, options.timeout))?;
+    connection.start("reads", move |channel| read(channel, reading))?;
+    connection.start("writes", move |channel| {
+        write(channel, writing, options.timeout)
+    })?;
     Ok(connection)
 }
 
-/// Whoever is joined may use the memory that is registered for remote access: no other user is, whatever the modes of the
-/// socket's directory are.
+/// Checks that the peer has the same user, because it can access memory registered for remote access.
 fn same_user(stream: &UnixStream) -> Result<(), Error> {
     let peer = rustix::net::sockopt::socket_peercred(stream)
-        .map_err(|error| Error::io("learn whose the other end of the socket is")(error.into()))?;
+        .map_err(|error| Error::io("read the credentials of the socket's peer")(error.into()))?;
     let (local, peer) = (rustix::process::geteuid().as_raw(), peer.uid.as_raw());
     match local == peer {
         true => Ok(()),
@@ -147,24 +145,28 @@ fn same_user(stream: &UnixStream) -> Result<(), Error> {
 }
 
 impl Connection {
-    /// The far port's LID.
+    /// The remote LID.
     #[must_use]
     pub fn lid(&self) -> u16 {
-        self.way.ports.peer
+        self.channel.ports.peer
     }
 
     /// Why the link ended, if it did.
     #[must_use]
     pub fn ended(&self) -> Option<Arc<Error>> {
-        self.way.ended()
+        self.channel.ended()
     }
 
-    fn start(&mut self, does: &str, work: impl FnOnce(&Way) + Send + 'static) -> Result<(), Error> {
-        let way = Arc::clone(&self.way);
-        let name = format!("sim HCA {} {does}", way.ports.local);
+    fn start(
+        &mut self,
+        does: &str,
+        work: impl FnOnce(&Channel) + Send + 'static,
+    ) -> Result<(), Error> {
+        let channel = Arc::clone(&self.channel);
+        let name = format!("sim HCA {} {does}", channel.ports.local);
         let thread = std::thread::Builder::new()
             .name(name)
-            .spawn(move || work(&way));
+            .spawn(move || work(&channel));
         let thread = thread.map_err(Error::io("start a thread of the link between two HCAs"))?;
         self.threads.push(thread);
         Ok(())
@@ -173,15 +175,15 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.way.close(LINGER);
+        self.channel.close(LINGER);
         for thread in self.threads.drain(..) {
-            // A thread that panicked has nothing more to say.
+            // Ignored: a panicked thread needs no further handling.
             let _ = thread.join();
         }
-        // It stood there alone: another link to that LID was refused meanwhile.
-        let ours = Arc::as_ptr(&self.way).cast::<()>();
+        // Remove it only if it is ours: without this check a replacement by `SimHca::link` would be removed.
+        let ours = Arc::as_ptr(&self.channel).cast::<()>();
         let mut state = self.shared.lock();
-        let lid = self.way.ports.peer;
+        let lid = self.channel.ports.peer;
         let is_ours = |link: &Arc<dyn Link>| Arc::as_ptr(link).cast::<()>() == ours;
         let link = match state.links.get(&lid) {
             Some(link) if is_ours(link) => state.links.remove(&lid),
@@ -192,8 +194,8 @@ impl Drop for Connection {
     }
 }
 
-/// However a thread ends, the link has ended with it.
-struct End<'a>(&'a Way);
+/// Ends the link when a thread ends, even by a panic.
+struct End<'a>(&'a Channel);
 
 impl Drop for End<'_> {
     fn drop(&mut self) {
@@ -201,43 +203,46 @@ impl Drop for End<'_> {
     }
 }
 
-fn read(way: &Way, stream: UnixStream) {
-    let _end = End(way);
-    let mut messages = Messages::new(BufReader::with_capacity(64 << 10, stream), way.ports);
+fn read(channel: &Channel, stream: UnixStream) {
+    let _end = End(channel);
+    let mut messages = Messages::new(BufReader::with_capacity(64 << 10, stream), channel.ports);
     loop {
-        match one(way, &mut messages) {
+        match read_one(channel, &mut messages) {
             Ok(true) => {}
-            Ok(false) => return way.end(Error::Closed),
-            Err(error) => return way.end(error),
+            Ok(false) => return channel.end(Error::Closed),
+            Err(error) => return channel.end(error),
         }
     }
 }
 
-/// Takes one message; false at the end.
-fn one(way: &Way, messages: &mut Messages<BufReader<UnixStream>>) -> Result<bool, Error> {
+/// Reads one message; false at the end.
+fn read_one(
+    channel: &Channel,
+    messages: &mut Messages<BufReader<UnixStream>>,
+) -> Result<bool, Error> {
     let Some(head) = messages.head()? else {
         return Ok(false);
     };
-    way.admit(&head).map_err(|what| Error::OutOfPlace {
+    channel.admit(&head).map_err(|what| Error::Unexpected {
         offset: messages.offset,
         qpn: head.message.from.qpn,
         sequence: head.message.sequence,
         what,
     })?;
-    let bytes = messages.brought(head.length, || way.moved())?;
-    way.arrived(head.with(bytes));
+    let bytes = messages.payload(head.length, || channel.moved())?;
+    channel.arrived(head.with(bytes));
     Ok(true)
 }
 
-fn write(way: &Way, mut stream: UnixStream, timeout: Duration) {
-    let _end = End(way);
-    while let Some(message) = way.next() {
-        if let Err(error) = frame::write(&mut stream, &message, || way.moved()) {
-            return way.end(match hello::is_late(&error) {
+fn write(channel: &Channel, mut stream: UnixStream, timeout: Duration) {
+    let _end = End(channel);
+    while let Some(message) = channel.next() {
+        if let Err(error) = frame::write(&mut stream, &message, || channel.moved()) {
+            return channel.end(match hello::is_late(&error) {
                 true => Error::NotRead(timeout),
                 false => hello::gone(error),
             });
         }
-        way.written(&message);
+        channel.written(&message);
     }
 }

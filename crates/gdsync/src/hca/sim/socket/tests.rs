@@ -1,4 +1,4 @@
-//! Messages against bytes that are written here by hand, and whatever else comes over a socket.
+//! Messages compared with literal bytes, and malformed input.
 
 use proptest::prelude::*;
 
@@ -19,8 +19,8 @@ fn message(body: Body) -> Message {
     }
 }
 
-/// From, to and number, as in [`message`], with other bytes put in at their places.
-fn bytes(more: &[(usize, &[u8])], brought: &[u8]) -> Vec<u8> {
+/// A head with the addresses and number of [`message`] and these bytes at these offsets, then the payload.
+fn bytes(more: &[(usize, &[u8])], payload: &[u8]) -> Vec<u8> {
     let mut head = vec![0; 64];
     let numbers: [(usize, &[u8]); 3] = [
         (4, &[0, 0xab, 0xcd, 0xef]),
@@ -30,7 +30,7 @@ fn bytes(more: &[(usize, &[u8])], brought: &[u8]) -> Vec<u8> {
     for (at, bytes) in numbers.iter().chain(more) {
         head[*at..at + bytes.len()].copy_from_slice(bytes);
     }
-    [head.as_slice(), brought].concat()
+    [head.as_slice(), payload].concat()
 }
 
 fn read_all(bytes: &[u8]) -> (Vec<Message>, Option<Error>) {
@@ -45,7 +45,7 @@ fn read_all(bytes: &[u8]) -> (Vec<Message>, Option<Error>) {
     }
 }
 
-/// One of each kind, and its bytes by hand.
+/// One message of each kind with its literal bytes.
 fn table() -> Vec<(Body, Vec<u8>)> {
     [requests(), answers()].concat()
 }
@@ -86,7 +86,7 @@ fn requests() -> Vec<(Body, Vec<u8>)> {
             bytes(&[(0, &[1, 3]), (12, &[0xde, 0xad, 0xbe, 0xef])], b""),
         ),
         (
-            // Immediate data of zero is not none.
+            // Immediate data of zero differs from none.
             ask(RemoteOperation::Write {
                 remote,
                 bytes: vec![7; 258],
@@ -140,12 +140,12 @@ fn answers() -> Vec<(Body, Vec<u8>)> {
             answer(Answer::Refused(RemoteError::Operation)),
             bytes(&[(0, &[18, 0, 3])], b""),
         ),
-        (answer(Answer::Nobody), bytes(&[(0, &[19])], b"")),
+        (answer(Answer::NotConnected), bytes(&[(0, &[19])], b"")),
     ]
 }
 
 #[test]
-fn each_message_is_its_bytes_and_no_others() {
+fn messages_match_literal_bytes() {
     let mut whole = Vec::new();
     for (body, bytes) in table() {
         let message = message(body);
@@ -162,7 +162,7 @@ fn each_message_is_its_bytes_and_no_others() {
 }
 
 #[test]
-fn what_is_cut_off_is_told_with_what_is_missing() {
+fn reports_truncated_messages() {
     let (_, first) = table().remove(8);
     let (_, second) = table().remove(2);
     let whole = [first.clone(), second].concat();
@@ -171,16 +171,16 @@ fn what_is_cut_off_is_told_with_what_is_missing() {
         assert_eq!(read.len(), usize::from(end >= 64));
         match error {
             None => assert!(end == 0 || end == 64, "{end}"),
-            Some(Error::Torn { offset, missing }) => {
-                let begun = if end < 64 { 0 } else { 64 };
-                let known = if end < begun + 64 {
-                    begun + 64
+            Some(Error::Truncated { offset, missing }) => {
+                let start = if end < 64 { 0 } else { 64 };
+                let known = if end < start + 64 {
+                    start + 64
                 } else {
                     whole.len()
                 };
                 assert_eq!(
                     (offset, missing),
-                    (begun as u64, (known - end) as u64),
+                    (start as u64, (known - end) as u64),
                     "{end}"
                 );
             }
@@ -190,14 +190,14 @@ fn what_is_cut_off_is_told_with_what_is_missing() {
 }
 
 #[test]
-fn what_is_no_message_is_told_by_its_byte() {
+fn rejects_malformed_heads() {
     let send: (usize, &[u8]) = (0, &[1]);
     let read: (usize, &[u8]) = (0, &[3]);
     for (more, at, found) in [
         (vec![(0, [0].as_slice())], 0, 0),
         (vec![(0, &[6])], 0, 6),
         (vec![(0, &[20])], 0, 20),
-        // Marks and places that a kind has not.
+        // Flags and error numbers that the kind does not have.
         (vec![(0, &[1, 4])], 1, 4),
         (vec![(0, &[3, 2])], 1, 2),
         (vec![(0, &[18])], 2, 0),
@@ -206,12 +206,12 @@ fn what_is_no_message_is_told_by_its_byte() {
         (vec![send, (3, &[1])], 3, 1),
         (vec![send, (4, &[1])], 4, 1),
         (vec![send, (8, &[0x80])], 8, 0x80),
-        // Immediate data without its mark.
+        // Immediate data without its flag.
         (vec![send, (15, &[1])], 15, 1),
         (vec![send, (24, &[5])], 24, 5),
         (vec![read, (36, &[5])], 36, 5),
         (vec![read, (48, &[5])], 48, 5),
-        // More than 2^30, and bytes of what brings none.
+        // Lengths above 2^30, and a payload where none is allowed.
         (vec![read, (44, &[0x40, 0, 0, 1])], 40, 0),
         (vec![send, (60, &[0x40, 0, 0, 1])], 56, 0),
         (vec![send, (56, &[0xff])], 56, 0xff),
@@ -229,29 +229,29 @@ fn what_is_no_message_is_told_by_its_byte() {
 }
 
 #[test]
-fn memory_is_taken_for_what_comes_and_not_for_what_is_announced() {
-    /// Counts how much room it is asked to fill at most.
-    struct Asked<'a>(&'a [u8], usize);
-    impl std::io::Read for Asked<'_> {
+fn allocates_only_for_received_bytes() {
+    /// Records the largest buffer passed to `read`.
+    struct LargestRead<'a>(&'a [u8], usize);
+    impl std::io::Read for LargestRead<'_> {
         fn read(&mut self, room: &mut [u8]) -> std::io::Result<usize> {
             self.1 = self.1.max(room.len());
             std::io::Read::read(&mut self.0, room)
         }
     }
-    // A gibibyte, of which five bytes come.
+    // The head announces 1 GiB, but only five bytes follow.
     let bytes = bytes(&[(0, &[1]), (60, &[0x40])], b"12345");
-    let mut asked = Asked(&bytes, 0);
-    let error = Messages::new(&mut asked, PORTS).message().unwrap_err();
-    let missing = (1 << 30) - 5;
+    let mut reader = LargestRead(&bytes, 0);
+    let error = Messages::new(&mut reader, PORTS).message().unwrap_err();
+    let expected = (1 << 30) - 5;
     assert!(
-        matches!(error, Error::Torn { offset: 0, missing: told } if told == missing),
+        matches!(error, Error::Truncated { offset: 0, missing } if missing == expected),
         "{error:?}"
     );
-    assert!(asked.1 <= 1 << 20, "{}", asked.1);
+    assert!(reader.1 <= 1 << 20, "{}", reader.1);
 }
 
 #[test]
-fn a_hello_is_twelve_bytes() {
+fn hello_matches_literal_bytes() {
     assert_eq!(hello(0x1234), *b"gdr-sim\n\x00\x01\x12\x34");
 }
 
@@ -293,7 +293,7 @@ fn body() -> impl Strategy<Value = Body> {
         bytes().prop_map(|bytes| Body::Answer(Answer::Done(bytes))),
         proptest::sample::select(vec![
             Answer::NotReady,
-            Answer::Nobody,
+            Answer::NotConnected,
             Answer::Refused(RemoteError::Invalid),
             Answer::Refused(RemoteError::Access),
             Answer::Refused(RemoteError::Operation),
@@ -304,7 +304,7 @@ fn body() -> impl Strategy<Value = Body> {
 
 proptest! {
     #[test]
-    fn messages_are_read_as_they_were_written(
+    fn messages_round_trip(
         sent in proptest::collection::vec((0..1_u32 << 24, 0..1_u32 << 24, any::<u64>(), body()), 0..8)
     ) {
         let mut bytes = Vec::new();
@@ -320,7 +320,7 @@ proptest! {
     }
 
     #[test]
-    fn a_head_has_one_meaning_or_none(
+    fn heads_have_one_encoding(
         which in 0..12_usize,
         changes in proptest::collection::vec((0..64_usize, any::<u8>()), 0..4),
     ) {
@@ -333,7 +333,7 @@ proptest! {
             prop_assert!(decoded.length <= 1 << 30);
             let length = head[56..].iter().fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
             prop_assert_eq!(decoded.length, length);
-            // What it brings is not there: all but its length is as it was.
+            // The payload is missing, so all but the length must be equal.
             prop_assert_eq!(&encode(&decoded.message)[..56], &head[..56]);
         }
     }

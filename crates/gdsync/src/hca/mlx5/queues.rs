@@ -1,4 +1,4 @@
-//! Software's queues in the memory where a NIC's provider keeps them.
+//! Software's queues in the memory of the NIC's provider.
 
 use gpu::{BorrowedMemory, Registration};
 use verbs::{CompletionQueue as VerbsCompletions, Direct, QueuePair as Verbs, Ring, Words};
@@ -10,12 +10,12 @@ use crate::queue::{
 use crate::wire::{BLOCK, SEGMENT, Transport};
 use crate::{Allocator, MemoryLocation, Place};
 
-/// Software's queues of a queue pair.
+/// The queues of a queue pair.
 #[derive(Debug)]
-pub struct Laid {
-    /// What is sent.
+pub struct Queues {
+    /// The send queue.
     pub send: SendQueue,
-    /// What is posted for messages to come.
+    /// The receive queue.
     pub receive: ReceiveQueue,
     /// Completions of the send queue.
     pub send_completions: CompletionQueue,
@@ -23,55 +23,55 @@ pub struct Laid {
     pub receive_completions: CompletionQueue,
 }
 
-/// Takes over the queues of a queue pair that was just made by [`verbs::ProtectionDomain::direct_queue_pair`], and of its two completion
-/// queues: no other queue pair's, and nothing has completed yet. Their memory stays until the queues are dropped.
+/// Takes over the queues of a new queue pair of [`verbs::ProtectionDomain::direct_queue_pair`] and its two completion queues,
+/// which no other queue pair uses and which are empty. Their memory lives as long as the result.
 ///
 /// # Errors
 ///
-/// [`Error::Shape`], [`Error::Register`], [`Error::Verbs`]; [`crate::Error::Gpu`] for records and rings that the GPU's driver does not
-/// register.
-pub fn lay_out<S>(
+/// [`Error::Shape`], [`Error::Register`], [`Error::Verbs`]; [`crate::Error::Gpu`] if the GPU's driver does not register the
+/// memory.
+pub fn wrap<S>(
     allocator: &Allocator,
     pair: &Verbs<S, Direct>,
     [sent, received]: [&VerbsCompletions<Direct>; 2],
     transport: Transport,
     waiting: Waiting,
-) -> Result<Laid, crate::Error> {
+) -> Result<Queues, crate::Error> {
     let device = pair.domain().context().name();
-    let told = pair
+    let layout = pair
         .layout()
-        .map_err(verbs_failed("learn where a queue pair lies"))?;
-    let records = reached(
+        .map_err(verbs_failed("read the layout of a queue pair"))?;
+    let records = shared_with_gpu(
         allocator,
-        &told.records.pages,
+        &layout.records.pages,
         "register doorbell records with the GPU",
     )?;
-    let record = |at: usize| records.part(told.records.offset + at, 4);
-    let (blocks, entries) = (told.send.entries, told.receive.entries);
-    if told.send.stride as usize != BLOCK {
+    let record = |at: usize| records.part(layout.records.offset + at, 4);
+    let (blocks, entries) = (layout.send.entries, layout.receive.entries);
+    if layout.send.stride as usize != BLOCK {
         return Err(shape(
             device,
             "a send queue",
-            &told.send,
-            "blocks have 64 bytes".to_owned(),
+            &layout.send,
+            "blocks must have 64 bytes".to_owned(),
         ));
     }
     let send = SendQueue::new(SendParts {
         blocks,
-        ring: unseen(allocator, &told.send.memory)?,
+        ring: cpu_only(allocator, &layout.send.memory)?,
         record: record(4)?,
-        register: register(allocator, &told.register)?,
+        register: register(allocator, &layout.register)?,
         qpn: pair.number(),
         transport,
     })?;
     let receive = ReceiveQueue::new(ReceiveParts {
         entries,
-        segments: told.receive.stride / SEGMENT as u32,
-        ring: unseen(allocator, &told.receive.memory)?,
+        segments: layout.receive.stride / SEGMENT as u32,
+        ring: cpu_only(allocator, &layout.receive.memory)?,
         record: record(0)?,
         qpn: pair.number(),
     })?;
-    Ok(Laid {
+    Ok(Queues {
         send,
         receive,
         send_completions: completions(allocator, device, sent, waiting)?,
@@ -85,35 +85,35 @@ fn completions(
     queue: &VerbsCompletions<Direct>,
     waiting: Waiting,
 ) -> Result<CompletionQueue, crate::Error> {
-    let told = queue.layout();
-    let told = told.map_err(verbs_failed("learn where a completion queue lies"))?;
-    if told.ring.stride as usize != BLOCK {
-        let need = "a stream waits at entries of 64 bytes: set MLX5_CQE_SIZE=64".to_owned();
-        return Err(shape(device, "a completion queue", &told.ring, need));
+    let layout = queue.layout();
+    let layout = layout.map_err(verbs_failed("read the layout of a completion queue"))?;
+    if layout.ring.stride as usize != BLOCK {
+        let need = "streams need CQEs of 64 bytes: set MLX5_CQE_SIZE=64".to_owned();
+        return Err(shape(device, "a completion queue", &layout.ring, need));
     }
-    let Words { pages, offset } = &told.records;
+    let Words { pages, offset } = &layout.records;
     CompletionQueue::new(CompletionParts {
-        entries: told.ring.entries,
-        ring: reached(
+        entries: layout.ring.entries,
+        ring: shared_with_gpu(
             allocator,
-            &told.ring.memory,
+            &layout.ring.memory,
             "register a completion queue with the GPU",
         )?,
-        // The CPU alone tells the NIC how far it has polled.
-        record: unseen(allocator, pages)?.part(*offset, 4)?,
-        busy: allocator.place(MemoryLocation::Host, told.ring.entries as usize * 4)?,
+        // Only the CPU writes this record.
+        record: cpu_only(allocator, pages)?.part(*offset, 4)?,
+        busy: allocator.place(MemoryLocation::Host, layout.ring.entries as usize * 4)?,
         waiting,
     })
 }
 
-/// A doorbell register, which the GPU rings.
+/// A doorbell register, mapped for the GPU.
 pub(super) fn register(allocator: &Allocator, word: &Words) -> Result<Place, crate::Error> {
     let page = word.pages.for_gpu(allocator.gpu(), Registration::Registers);
     Place::host(page.map_err(|source| Error::Register { source })?).part(word.offset, 8)
 }
 
-/// Memory that streams read and write too.
-fn reached(
+/// Memory that streams access too.
+fn shared_with_gpu(
     allocator: &Allocator,
     memory: &BorrowedMemory,
     operation: &'static str,
@@ -122,8 +122,8 @@ fn reached(
     Ok(Place::host(memory.map_err(gpu_failed(operation))?))
 }
 
-/// Memory that the CPU alone writes.
-fn unseen(allocator: &Allocator, memory: &BorrowedMemory) -> Result<Place, crate::Error> {
+/// Memory that only the CPU accesses.
+fn cpu_only(allocator: &Allocator, memory: &BorrowedMemory) -> Result<Place, crate::Error> {
     let memory = memory.for_cpu(allocator.gpu());
     Ok(Place::host(
         memory.map_err(gpu_failed("use a NIC's queue"))?,

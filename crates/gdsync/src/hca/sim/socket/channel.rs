@@ -1,9 +1,9 @@
-//! A link over a socket: what waits to be written, whose answers are awaited, and what is owed to the remote side.
+//! A link over a socket: messages to write, requests without an answer, and requests to answer.
 //!
-//! Memory is bounded. Of this side's requests one a queue pair is in progress, and where more than [`Options::room`] bytes wait to be
-//! written, a further one is answered as NICs answer where there is no room: not ready, try again. What is owed to the remote side is
-//! held at [`OWED`] bytes, or one request: beyond it nothing more is read. Time is bounded as well: a remote side that takes nothing, or answers
-//! nothing, for [`Options::timeout`] has the link end.
+//! Memory is bounded. Each queue pair has one request in progress. If more than [`Options::room`] bytes wait to be written, a
+//! further request is answered with [`Answer::NotReady`], so it is retried. Unanswered requests of the remote side hold at most
+//! [`OWED`] bytes or are one request: until they are answered, nothing more is read. Time is bounded too: if the remote side reads
+//! or answers nothing for [`Options::timeout`], the link ends.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::Shutdown;
@@ -13,19 +13,19 @@ use std::time::{Duration, Instant};
 
 use super::Options;
 use super::error::Error;
-use super::frame::{HEAD, Head, Ports, brought};
+use super::frame::{HEAD, Head, Ports, payload};
 use crate::hca::Endpoint;
 use crate::hca::inbox::Inbox;
 use crate::hca::sim::link::{Answer, Body, Gone, Link, Message, RemoteOperation};
 
-/// Bytes that requests of the remote side brought, or ask for, and that were not answered yet.
+/// Limit of the data of unanswered remote requests, including data to return, in bytes.
 const OWED: u64 = 64 << 20;
-/// And such requests: no queue pair has two.
+/// Limit of unanswered remote requests. A queue pair has at most one.
 const OWED_REQUESTS: usize = 1 << 16;
 
-/// What the link, its two threads and its owner share.
+/// State shared by the link, its two threads and its owner.
 #[derive(Debug)]
-pub(super) struct Way {
+pub(super) struct Channel {
     pub ports: Ports,
     inbox: Arc<Inbox<Message>>,
     stream: UnixStream,
@@ -37,31 +37,31 @@ pub(super) struct Way {
 #[derive(Debug)]
 struct State {
     queue: VecDeque<Message>,
-    /// Bytes of the queue, and of the message that is being written.
+    /// Bytes in `queue` and in the message being written.
     queued: u64,
-    /// Requests of this side, by queue pair and number.
-    asked: HashMap<(u32, u64), Asked>,
-    /// Requests of the remote side, by its queue pair and number: what each may hold of memory.
+    /// Local requests without an answer, by QPN and sequence.
+    requests: HashMap<(u32, u64), Request>,
+    /// Remote requests to answer, by remote QPN and sequence, with the bytes they hold.
     owed: HashMap<(u32, u64), u64>,
     owed_bytes: u64,
-    /// When a byte was last taken by the remote side, or came from it.
+    /// When bytes were last transferred in either direction.
     moved: Instant,
-    /// The owner drops the link: no more requests either way.
+    /// The owner drops the link: no more requests in either direction.
     closing: bool,
     ended: Option<Arc<Error>>,
 }
 
-/// A request of this side.
+/// A local request without an answer.
 #[derive(Debug)]
-struct Asked {
-    /// The far queue pair.
-    of: u32,
-    /// The most that its answer brings.
-    most: u64,
+struct Request {
+    /// The remote QPN.
+    peer: u32,
+    /// Longest valid answer in bytes.
+    max_answer: u64,
     since: Instant,
 }
 
-impl Way {
+impl Channel {
     pub(super) fn new(
         ports: Ports,
         inbox: Arc<Inbox<Message>>,
@@ -76,7 +76,7 @@ impl Way {
             state: Mutex::new(State {
                 queue: VecDeque::new(),
                 queued: 0,
-                asked: HashMap::new(),
+                requests: HashMap::new(),
                 owed: HashMap::new(),
                 owed_bytes: 0,
                 moved: Instant::now(),
@@ -87,40 +87,40 @@ impl Way {
         }
     }
 
-    /// Why it ended, if it did.
+    /// Why the link ended, if it did.
     pub(super) fn ended(&self) -> Option<Arc<Error>> {
         self.lock().ended.clone()
     }
 
-    /// Ends it: every request that waits is answered as by a remote side that is gone.
+    /// Ends the link: answers local requests with [`Answer::NotConnected`].
     pub(super) fn end(&self, why: Error) {
         let mut state = self.lock();
         if state.ended.is_some() {
             return;
         }
         state.ended = Some(Arc::new(why));
-        let asked = std::mem::take(&mut state.asked);
+        let requests = std::mem::take(&mut state.requests);
         state.queue = VecDeque::new();
         state.queued = 0;
         state.owed = HashMap::new();
         drop(state);
         self.changed.notify_all();
-        // Its only error is that the remote side was faster.
+        // Ignored: the only error is that the remote side has closed it.
         let _ = self.stream.shutdown(Shutdown::Both);
-        for ((qpn, sequence), Asked { of, .. }) in asked {
-            self.answer_here(qpn, of, sequence, Answer::Nobody);
+        for ((qpn, sequence), Request { peer, .. }) in requests {
+            self.answer_locally(qpn, peer, sequence, Answer::NotConnected);
         }
     }
 
-    /// Waits until what is said has been written and what is owed been answered, but for no longer than this.
-    pub(super) fn close(&self, most: Duration) {
+    /// Writes all messages and answers all remote requests, within `timeout`, then ends the link.
+    pub(super) fn close(&self, timeout: Duration) {
         let mut state = self.lock();
         state.closing = true;
         self.changed.notify_all();
         let busy = |state: &mut State| {
             state.ended.is_none() && (state.queued > 0 || !state.owed.is_empty())
         };
-        state = match self.changed.wait_timeout_while(state, most, busy) {
+        state = match self.changed.wait_timeout_while(state, timeout, busy) {
             Ok((state, _)) => state,
             Err(poisoned) => poisoned.into_inner().0,
         };
@@ -156,12 +156,12 @@ impl Way {
         }
     }
 
-    /// Bytes went one way or the other.
+    /// Notes a transfer of bytes.
     pub(super) fn moved(&self) {
         self.lock().moved = Instant::now();
     }
 
-    /// A message has been written.
+    /// Notes that a message is written.
     pub(super) fn written(&self, message: &Message) {
         let mut state = self.lock();
         state.moved = Instant::now();
@@ -175,7 +175,7 @@ impl Way {
         self.changed.notify_all();
     }
 
-    /// Whether a message of which the head has come is in its place. Waits until there is memory for what it brings or asks for.
+    /// Checks the head of a message, and waits until there is memory for its data or its answer.
     pub(super) fn admit(&self, head: &Head) -> Result<(), &'static str> {
         let Message {
             from, to, sequence, ..
@@ -185,15 +185,16 @@ impl Way {
         let operation = match &head.message.body {
             Body::Request(operation) => operation,
             Body::Answer(answer) => {
-                return match state.asked.get(&(to.qpn, sequence)) {
-                    // It is ended from this side, and what comes still is dropped.
+                return match state.requests.get(&(to.qpn, sequence)) {
+                    // This side ended the link: later messages are dropped.
                     None if state.ended.is_some() => Ok(()),
                     None => Err("answer without a matching request"),
-                    Some(asked) if asked.of != from.qpn => {
+                    Some(request) if request.peer != from.qpn => {
                         Err("answer from an unexpected queue pair")
                     }
-                    Some(asked)
-                        if matches!(answer, Answer::Done(_)) && head.length > asked.most =>
+                    Some(request)
+                        if matches!(answer, Answer::Done(_))
+                            && head.length > request.max_answer =>
                     {
                         Err("answer longer than requested")
                     }
@@ -201,14 +202,14 @@ impl Way {
                 };
             }
         };
-        let holds = HEAD as u64 + head.length.max(answered(operation));
+        let holds = HEAD as u64 + head.length.max(answer_length(operation));
         let full = |state: &mut State| {
             state.ended.is_none()
                 && !state.owed.is_empty()
                 && (state.owed_bytes + holds > OWED || state.owed.len() >= OWED_REQUESTS)
         };
         if state.owed.contains_key(&(from.qpn, sequence)) {
-            return Err("a request with the number of one that is not answered yet");
+            return Err("duplicate number of an unanswered request");
         }
         state = self
             .changed
@@ -221,23 +222,23 @@ impl Way {
         Ok(())
     }
 
-    /// A message has come, and was admitted.
+    /// Delivers an admitted message to the HCA.
     pub(super) fn arrived(&self, message: Message) {
         let key = (message.from.qpn, message.sequence);
         let mut state = self.lock();
-        let wanted = match &message.body {
+        let is_expected = match &message.body {
             Body::Request(_) => state.owed.contains_key(&key),
             Body::Answer(_) => state
-                .asked
+                .requests
                 .remove(&(message.to.qpn, message.sequence))
                 .is_some(),
         };
         drop(state);
         let (local, peer, sequence) = (message.to, message.from, message.sequence);
         let is_request = matches!(message.body, Body::Request(_));
-        if wanted && !self.inbox.put(message) && is_request {
-            // The HCA of this side is gone, and its link not yet.
-            let body = Body::Answer(Answer::Nobody);
+        if is_expected && !self.inbox.put(message) && is_request {
+            // The local HCA is dropped before its link.
+            let body = Body::Answer(Answer::NotConnected);
             let _ = self.deliver(Message {
                 from: local,
                 to: peer,
@@ -247,11 +248,11 @@ impl Way {
         }
     }
 
-    /// Answers a request of this side in the remote side's place.
-    fn answer_here(&self, qpn: u32, of: u32, sequence: u64, answer: Answer) {
-        // Who is gone needs none.
+    /// Answers a local request in place of the remote side.
+    fn answer_locally(&self, qpn: u32, peer: u32, sequence: u64, answer: Answer) {
+        // Ignored: a dropped HCA needs no answer.
         self.inbox.put(Message {
-            from: Endpoint::new(self.ports.peer, of),
+            from: Endpoint::new(self.ports.peer, peer),
             to: Endpoint::new(self.ports.local, qpn),
             sequence,
             body: Body::Answer(answer),
@@ -264,14 +265,14 @@ impl Way {
 }
 
 impl State {
-    /// How long nothing has moved while a request waits for its answer; `None` where none waits.
+    /// Time without a transfer while a local request waits; `None` if none waits.
     fn quiet(&self) -> Option<Duration> {
-        let oldest = self.asked.values().map(|asked| asked.since).min()?;
+        let oldest = self.requests.values().map(|request| request.since).min()?;
         Some(oldest.max(self.moved).elapsed())
     }
 }
 
-impl Link for Way {
+impl Link for Channel {
     fn deliver(&self, message: Message) -> Result<(), Gone> {
         let bytes = size(&message);
         let mut state = self.lock();
@@ -284,7 +285,7 @@ impl Link for Way {
             }
             if state.queued > 0 && state.queued + bytes > self.options.room {
                 drop(state);
-                self.answer_here(
+                self.answer_locally(
                     message.from.qpn,
                     message.to.qpn,
                     message.sequence,
@@ -292,14 +293,14 @@ impl Link for Way {
                 );
                 return Ok(());
             }
-            let asked = Asked {
-                of: message.to.qpn,
-                most: answered(operation),
+            let request = Request {
+                peer: message.to.qpn,
+                max_answer: answer_length(operation),
                 since: Instant::now(),
             };
             state
-                .asked
-                .insert((message.from.qpn, message.sequence), asked);
+                .requests
+                .insert((message.from.qpn, message.sequence), request);
         }
         state.queued += bytes;
         state.queue.push_back(message);
@@ -310,11 +311,11 @@ impl Link for Way {
 }
 
 fn size(message: &Message) -> u64 {
-    (HEAD + brought(message).len()) as u64
+    (HEAD + payload(message).len()) as u64
 }
 
-/// The most that the answer to a request brings.
-fn answered(operation: &RemoteOperation) -> u64 {
+/// Longest answer to a request, in bytes.
+fn answer_length(operation: &RemoteOperation) -> u64 {
     match operation {
         RemoteOperation::Send { .. } | RemoteOperation::Write { .. } => 0,
         RemoteOperation::Read { length, .. } => *length,
