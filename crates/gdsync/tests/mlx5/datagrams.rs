@@ -1,4 +1,4 @@
-//! Datagrams of a NIC's own queues: an address of verbs becomes an entry's, and a stream rings for it.
+//! Datagrams of an mlx5 NIC: address handles of verbs in WQEs that a stream rings.
 
 use gdsync::hca::mlx5::{Queues, datagram, wrap};
 use gdsync::queue::Waiting;
@@ -12,17 +12,17 @@ use verbs::{
     ProtectionDomain, QueuePair, QueuePairOptions, Route, Rts,
 };
 
-use crate::CARD;
+use crate::NIC;
 use crate::inside::inside;
 use crate::sides::{TIMEOUT, next};
 
 const KEY: u32 = 0x0bad_cafe;
-/// What comes before each message.
+/// Bytes reserved for the GRH before each message.
 const ROUTE: u32 = 40;
 
-/// A queue pair of datagrams that is ready, and memory. Fields fall in this order.
+/// A datagram queue pair in RTS, and memory. The order of the fields is the drop order.
 struct End {
-    laid: Queues,
+    queues: Queues,
     pair: QueuePair<Rts, Direct>,
     stream: Stream,
     region: MemoryRegion,
@@ -30,9 +30,9 @@ struct End {
 }
 
 impl End {
-    fn new(context: &Context, domain: &ProtectionDomain, way: (Route, Address)) -> Self {
+    fn new(context: &Context, domain: &ProtectionDomain, address: (Route, Address)) -> Self {
         let allocator = Allocator::new(Gpu::sim(), None);
-        let queues = [
+        let completions = [
             context.direct_completions(15).unwrap(),
             context.direct_completions(15).unwrap(),
         ];
@@ -40,9 +40,9 @@ impl End {
             inline_bytes: 64,
             ..QueuePairOptions::of(verbs::Transport::Ud, 8)
         };
-        let [sent, received] = [&queues[0], &queues[1]];
+        let [sent, received] = [&completions[0], &completions[1]];
         let pair = domain.direct_queue_pair(options, sent, received).unwrap();
-        let laid = wrap(
+        let queues = wrap(
             &allocator,
             &pair,
             [sent, received],
@@ -51,16 +51,16 @@ impl End {
         )
         .unwrap();
         let peer = Peer {
-            address: way.1,
+            address: address.1,
             queue_pair: 0,
             psn: 0,
         };
         let behaviour = Behaviour::of(1024);
-        let pair = pair.init(way.0.port, Access::default(), KEY).unwrap();
-        let pair = pair.ready_to_receive(way.0, peer, behaviour).unwrap();
+        let pair = pair.init(address.0.port, Access::default(), KEY).unwrap();
+        let pair = pair.ready_to_receive(address.0, peer, behaviour).unwrap();
         let memory = Buffer::new(4096, Pages::default()).unwrap();
         Self {
-            laid,
+            queues,
             pair: pair.ready_to_send(0, behaviour).unwrap(),
             stream: allocator.gpu().stream().unwrap(),
             region: domain.register(&memory, Access::ALL).unwrap(),
@@ -76,30 +76,30 @@ impl End {
         }
     }
 
-    /// A stream rings for it and waits until it is done.
+    /// Rings and waits by the stream, and returns the completion.
     fn sent(&mut self, entry: &Wqe) -> Completion {
-        let prepared = self.laid.send.prepare(entry).unwrap();
-        let wait = self.laid.send_completions.take_wait().unwrap();
+        let prepared = self.queues.send.prepare(entry).unwrap();
+        let wait = self.queues.send_completions.take_wait().unwrap();
         self.stream.batch(&prepared.operations().unwrap()).unwrap();
         self.stream.batch(&wait.operations(true).unwrap()).unwrap();
         self.stream.synchronize_within(TIMEOUT).unwrap();
-        let completion = next(&mut self.laid.send_completions);
+        let completion = next(&mut self.queues.send_completions);
         assert_eq!(
-            self.laid.send.complete(&completion).unwrap(),
+            self.queues.send.complete(&completion).unwrap(),
             prepared.number()
         );
         completion
     }
 
     fn received(&mut self) -> Completion {
-        let completion = next(&mut self.laid.receive_completions);
-        self.laid.receive.complete(&completion).unwrap();
+        let completion = next(&mut self.queues.receive_completions);
+        self.queues.receive.complete(&completion).unwrap();
         completion
     }
 }
 
-/// InfiniBand with a LID alone, and RoCE: where a completion says that it came from.
-fn ways() -> [((Route, Address), Origin); 2] {
+/// InfiniBand with a LID only, and RoCE, with the origin in the receiver's CQE.
+fn addresses() -> [((Route, Address), Origin); 2] {
     let (lid, gid) = (0x0123, "::ffff:192.168.0.1".parse().unwrap());
     let infiniband = Route {
         service_level: 6,
@@ -133,92 +133,90 @@ fn ways() -> [((Route, Address), Origin); 2] {
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn arrive_from_a_stream_at_whom_they_name() {
-    inside(
-        "datagrams::arrive_from_a_stream_at_whom_they_name",
-        &CARD,
-        || {
-            let context = Context::open("mlx5_0").unwrap();
-            let domain = context.domain().unwrap();
-            for (way, origin) in ways() {
-                let mut local = End::new(&context, &domain, way);
-                let mut target = [
-                    End::new(&context, &domain, way),
-                    End::new(&context, &domain, way),
-                ];
-                local.memory.write(0, b"all their bytes").unwrap();
-                // Addresses may go before what they were made into.
-                let to = [0, 1].map(|at| {
-                    let address = domain.datagram(way.0, way.1, target[at].pair.number(), KEY);
-                    datagram(&address.unwrap()).unwrap()
-                });
-                // Rings go round.
-                for round in 0..40_u32 {
-                    let (target, to) = (&mut target[round as usize % 2], to[round as usize % 2]);
-                    target
-                        .laid
-                        .receive
-                        .post(&[target.at(60, ROUTE + 200)])
-                        .unwrap();
-                    let entry = match round % 3 {
-                        0 => Wqe::send(&[local.at(0, 15)]),
-                        1 => Wqe::send(&[]).inline(b"all their bytes"),
-                        _ => Wqe::send(&[local.at(0, 15)]).immediate(round),
-                    };
-                    let done = local.sent(&entry.to(to).signalled());
-                    assert!(matches!(done.event, Event::Sent { .. }), "{done:?}");
-                    let came = target.received();
-                    let event = match round % 3 {
-                        2 => Event::ReceivedImmediate { immediate: round },
-                        _ => Event::Received,
-                    };
-                    assert_eq!(
-                        (came.event, came.bytes, came.qpn),
-                        (event, ROUTE + 15, target.pair.number())
-                    );
-                    assert_eq!((came.source, came.origin), (local.pair.number(), origin));
-                    let mut bytes = [0; 15];
-                    target.memory.read(60 + ROUTE as usize, &mut bytes).unwrap();
-                    assert_eq!(&bytes, b"all their bytes");
-                    target.memory.fill(0, 4096, 0).unwrap();
-                }
+fn arrive_at_their_destination() {
+    inside("datagrams::arrive_at_their_destination", &NIC, || {
+        let context = Context::open("mlx5_0").unwrap();
+        let domain = context.domain().unwrap();
+        for (address, origin) in addresses() {
+            let mut local = End::new(&context, &domain, address);
+            let mut target = [
+                End::new(&context, &domain, address),
+                End::new(&context, &domain, address),
+            ];
+            local.memory.write(0, b"fifteen  bytes.").unwrap();
+            // The address handle may be dropped first.
+            let to = [0, 1].map(|at| {
+                let handle = domain.datagram(address.0, address.1, target[at].pair.number(), KEY);
+                datagram(&handle.unwrap()).unwrap()
+            });
+            // More rounds than the rings have slots.
+            for round in 0..40_u32 {
+                let (target, to) = (&mut target[round as usize % 2], to[round as usize % 2]);
+                target
+                    .queues
+                    .receive
+                    .post(&[target.at(60, ROUTE + 200)])
+                    .unwrap();
+                let entry = match round % 3 {
+                    0 => Wqe::send(&[local.at(0, 15)]),
+                    1 => Wqe::send(&[]).inline(b"fifteen  bytes."),
+                    _ => Wqe::send(&[local.at(0, 15)]).immediate(round),
+                };
+                let done = local.sent(&entry.to(to).signalled());
+                assert!(matches!(done.event, Event::Sent { .. }), "{done:?}");
+                let received = target.received();
+                let event = match round % 3 {
+                    2 => Event::ReceivedImmediate { immediate: round },
+                    _ => Event::Received,
+                };
+                assert_eq!(
+                    (received.event, received.bytes, received.qpn),
+                    (event, ROUTE + 15, target.pair.number())
+                );
+                assert_eq!(
+                    (received.source, received.origin),
+                    (local.pair.number(), origin)
+                );
+                let mut bytes = [0; 15];
+                target.memory.read(60 + ROUTE as usize, &mut bytes).unwrap();
+                assert_eq!(&bytes, b"fifteen  bytes.");
+                target.memory.fill(0, 4096, 0).unwrap();
             }
-        },
-    );
+        }
+    });
 }
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn carry_the_key_that_was_asked_for_and_do_nothing_else() {
-    inside(
-        "datagrams::carry_the_key_that_was_asked_for_and_do_nothing_else",
-        &CARD,
-        || {
-            let context = Context::open("mlx5_0").unwrap();
-            let domain = context.domain().unwrap();
-            let (way, _) = ways()[0];
-            let (mut local, mut target) = (
-                End::new(&context, &domain, way),
-                End::new(&context, &domain, way),
-            );
-            let address = domain
-                .datagram(way.0, way.1, target.pair.number(), KEY)
-                .unwrap();
-            let to = datagram(&address).unwrap();
-            target.laid.receive.post(&[target.at(0, 100)]).unwrap();
-            let wrong = Datagram { key: KEY ^ 1, ..to };
-            local.sent(&Wqe::send(&[]).inline(b"lost").to(wrong).signalled());
-            local.sent(&Wqe::send(&[]).inline(b"not lost").to(to).signalled());
-            assert_eq!(target.received().bytes, ROUTE + 8);
-            // What no datagram is, and an entry for nobody.
-            let remote = RemoteAddress { address: 0, key: 0 };
-            let write = local.laid.send.prepare(&Wqe::write(remote, &[]).to(to));
-            assert!(matches!(write, Err(Error::Wire(_))), "{write:?}");
-            let nobody = local.laid.send.prepare(&Wqe::send(&[]));
-            assert!(matches!(nobody, Err(Error::Transport { .. })), "{nobody:?}");
-            let wide = Datagram { qpn: 1 << 24, ..to };
-            let wide = local.laid.send.prepare(&Wqe::send(&[]).to(wide));
-            assert!(matches!(wide, Err(Error::Wire(_))), "{wide:?}");
-        },
-    );
+fn check_key_and_operation() {
+    inside("datagrams::check_key_and_operation", &NIC, || {
+        let context = Context::open("mlx5_0").unwrap();
+        let domain = context.domain().unwrap();
+        let (address, _) = addresses()[0];
+        let (mut local, mut target) = (
+            End::new(&context, &domain, address),
+            End::new(&context, &domain, address),
+        );
+        let handle = domain
+            .datagram(address.0, address.1, target.pair.number(), KEY)
+            .unwrap();
+        let to = datagram(&handle).unwrap();
+        target.queues.receive.post(&[target.at(0, 100)]).unwrap();
+        let wrong = Datagram { key: KEY ^ 1, ..to };
+        local.sent(&Wqe::send(&[]).inline(b"lost").to(wrong).signalled());
+        local.sent(&Wqe::send(&[]).inline(b"not lost").to(to).signalled());
+        assert_eq!(target.received().bytes, ROUTE + 8);
+        // An RDMA write, and a send without a destination.
+        let remote = RemoteAddress { address: 0, key: 0 };
+        let write = local.queues.send.prepare(&Wqe::write(remote, &[]).to(to));
+        assert!(matches!(write, Err(Error::Wire(_))), "{write:?}");
+        let unaddressed = local.queues.send.prepare(&Wqe::send(&[]));
+        assert!(
+            matches!(unaddressed, Err(Error::Transport { .. })),
+            "{unaddressed:?}"
+        );
+        let wide = Datagram { qpn: 1 << 24, ..to };
+        let wide = local.queues.send.prepare(&Wqe::send(&[]).to(wide));
+        assert!(matches!(wide, Err(Error::Wire(_))), "{wide:?}");
+    });
 }

@@ -1,4 +1,4 @@
-//! What a NIC refuses ends every wait, with the syndrome; what it never completes is released; what cannot be is told.
+//! Errors of a NIC end waits, the watchdog ends the others, and invalid requests fail.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use gpu::Gpu;
 
 use crate::inside::inside;
 use crate::sides::{SMALL, TIMEOUT, failure};
-use crate::{CARD, connected_pair, side};
+use crate::{NIC, connected_pair, side};
 
 /// Syndromes of the table: local protection, flushed, remote access, receiver not ready.
 const LOCAL_PROTECTION: u8 = 0x04;
@@ -22,99 +22,87 @@ const NOT_READY: u8 = 0x16;
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn what_a_card_refuses_ends_the_wait_and_all_behind_it_is_flushed() {
-    inside(
-        "errors::what_a_card_refuses_ends_the_wait_and_all_behind_it_is_flushed",
-        &CARD,
-        || {
-            for (place, expected) in [("near", LOCAL_PROTECTION), ("far", REMOTE_ACCESS)] {
-                let (mut local, peer) = connected_pair(1, &SMALL(), RetryPolicy::default());
-                let mut piece = local.at(0, 8);
-                let mut remote = peer.region.remote(0);
-                match place {
-                    "near" => piece.key ^= 0x100,
-                    _ => remote.key ^= 0x100,
-                }
-                // The stream waits for both before either is known.
-                local.ring(&Wqe::write(remote, &[piece]).signalled());
-                local.ring(&Wqe::nop().signalled());
-                local.wait_sent();
-                local.wait_sent();
-                local.synchronize();
-                let seen = [local.next_failed().0, local.next_failed().0];
-                assert_eq!(seen, [expected, FLUSHED], "{place}");
-            }
-        },
-    );
-}
-
-#[test]
-#[ignore = "needs libmlx5"]
-fn a_receiver_that_is_not_ready_and_a_far_side_that_is_gone() {
-    inside(
-        "errors::a_receiver_that_is_not_ready_and_a_far_side_that_is_gone",
-        &CARD,
-        || {
-            let timeout = RetryPolicy {
-                retries: Some(2),
-                ..RetryPolicy::default()
-            };
-            let (mut local, peer) = connected_pair(2, &SMALL(), timeout);
-            local.ring(&Wqe::send(&[]).inline(b"nobody").signalled());
-            local.wait_sent();
-            local.synchronize();
-            assert_eq!(local.next_failed().0, NOT_READY);
-            drop(peer);
-            let (mut local, peer) = connected_pair(2, &SMALL(), timeout);
-            let remote = peer.region.remote(0);
-            drop(peer);
-            local.ring(&Wqe::write(remote, &[]).inline(b"nowhere").signalled());
-            local.wait_sent();
-            local.synchronize();
-            assert_eq!(local.next_failed().0, RETRIES);
-        },
-    );
-}
-
-#[test]
-#[ignore = "needs libmlx5"]
-fn a_syndrome_of_the_card_s_own_reaches_the_caller() {
-    // The second request of the first queue pair fails with a syndrome and a vendor's that nothing here could cause.
-    let variables = [CARD[0], ("FAKE_UVERBS_FAIL", "0:1:0x14:0x9d")];
-    inside(
-        "errors::a_syndrome_of_the_card_s_own_reaches_the_caller",
-        &variables,
-        || {
+fn errors_end_waits_and_flush() {
+    inside("errors::errors_end_waits_and_flush", &NIC, || {
+        for (place, expected) in [("near", LOCAL_PROTECTION), ("far", REMOTE_ACCESS)] {
             let (mut local, peer) = connected_pair(1, &SMALL(), RetryPolicy::default());
-            local.sent(
-                &Wqe::write(peer.region.remote(0), &[])
-                    .inline(b"well")
-                    .signalled(),
-            );
-            local.ring(
-                &Wqe::write(peer.region.remote(0), &[])
-                    .inline(b"not")
-                    .signalled(),
-            );
+            let mut piece = local.at(0, 8);
+            let mut remote = peer.region.remote(0);
+            match place {
+                "near" => piece.key ^= 0x100,
+                _ => remote.key ^= 0x100,
+            }
+            // The stream waits for both.
+            local.ring(&Wqe::write(remote, &[piece]).signalled());
+            local.ring(&Wqe::nop().signalled());
+            local.wait_sent();
             local.wait_sent();
             local.synchronize();
-            let completion = local.next_sent();
-            assert_eq!(failure(&completion), (0x14, 0x9d));
-        },
-    );
+            let seen = [local.next_failed().0, local.next_failed().0];
+            assert_eq!(seen, [expected, FLUSHED], "{place}");
+        }
+    });
 }
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn what_never_completes_is_released_by_the_watchdog() {
-    let variables = [CARD[0], ("FAKE_UVERBS_DROP", "0:0")];
+fn retries_run_out() {
+    inside("errors::retries_run_out", &NIC, || {
+        let timeout = RetryPolicy {
+            retries: Some(2),
+            ..RetryPolicy::default()
+        };
+        let (mut local, peer) = connected_pair(2, &SMALL(), timeout);
+        local.ring(&Wqe::send(&[]).inline(b"nobody").signalled());
+        local.wait_sent();
+        local.synchronize();
+        assert_eq!(local.next_failed().0, NOT_READY);
+        drop(peer);
+        let (mut local, peer) = connected_pair(2, &SMALL(), timeout);
+        let remote = peer.region.remote(0);
+        drop(peer);
+        local.ring(&Wqe::write(remote, &[]).inline(b"nowhere").signalled());
+        local.wait_sent();
+        local.synchronize();
+        assert_eq!(local.next_failed().0, RETRIES);
+    });
+}
+
+#[test]
+#[ignore = "needs libmlx5"]
+fn reports_vendor_syndrome() {
+    // The second request of the first queue pair fails with these syndromes.
+    let variables = [NIC[0], ("FAKE_UVERBS_FAIL", "0:1:0x14:0x9d")];
+    inside("errors::reports_vendor_syndrome", &variables, || {
+        let (mut local, peer) = connected_pair(1, &SMALL(), RetryPolicy::default());
+        local.sent(
+            &Wqe::write(peer.region.remote(0), &[])
+                .inline(b"well")
+                .signalled(),
+        );
+        local.ring(
+            &Wqe::write(peer.region.remote(0), &[])
+                .inline(b"not")
+                .signalled(),
+        );
+        local.wait_sent();
+        local.synchronize();
+        let completion = local.next_sent();
+        assert_eq!(failure(&completion), (0x14, 0x9d));
+    });
+}
+
+#[test]
+#[ignore = "needs libmlx5"]
+fn watchdog_releases_lost_completion() {
+    let variables = [NIC[0], ("FAKE_UVERBS_DROP", "0:0")];
     inside(
-        "errors::what_never_completes_is_released_by_the_watchdog",
+        "errors::watchdog_releases_lost_completion",
         &variables,
         || {
             let (mut local, peer) = connected_pair(1, &SMALL(), RetryPolicy::default());
             let dog = Watchdog::start().unwrap();
-            let begun = Instant::now();
+            let start = Instant::now();
             local.ring(
                 &Wqe::write(peer.region.remote(0), &[])
                     .inline(b"lost")
@@ -129,7 +117,7 @@ fn what_never_completes_is_released_by_the_watchdog() {
             local.synchronize();
             let released = guard.finish();
             assert_eq!(released.len(), 1, "{released:?}");
-            assert!(begun.elapsed() >= Duration::from_millis(500) && begun.elapsed() < TIMEOUT);
+            assert!(start.elapsed() >= Duration::from_millis(500) && start.elapsed() < TIMEOUT);
             assert_ne!(
                 local
                     .pair
@@ -146,15 +134,15 @@ fn what_never_completes_is_released_by_the_watchdog() {
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn what_cannot_be_is_told() {
-    inside("errors::what_cannot_be_is_told", &CARD, || {
+fn rejects_invalid_requests() {
+    inside("errors::rejects_invalid_requests", &NIC, || {
         let side = side(1, &SMALL());
-        let refused = side.hca.create(&Request {
+        let largest = side.hca.create(&Request {
             send_blocks: 1 << 15,
             ..Request::default()
         });
-        // As many blocks as a queue of the device has at most.
-        refused.unwrap();
+        // The device's limit is accepted.
+        largest.unwrap();
         for wrong in [
             Request {
                 send_blocks: 3,
@@ -178,10 +166,11 @@ fn what_cannot_be_is_told() {
                 "{wrong:?}"
             );
         }
-        let stranger = Endpoint::new(1, 0x77);
-        let unknown = side
-            .hca
-            .connect(stranger, side.pair.endpoint, RetryPolicy::default());
+        let unknown = side.hca.connect(
+            Endpoint::new(1, 0x77),
+            side.pair.endpoint,
+            RetryPolicy::default(),
+        );
         assert!(
             matches!(unknown, Err(Error::NoQueuePair { qpn: 0x77 })),
             "{unknown:?}"
@@ -228,10 +217,10 @@ fn what_cannot_be_is_told() {
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn completion_entries_of_128_bytes_and_ports_that_are_down_are_refused() {
-    let test = "errors::completion_entries_of_128_bytes_and_ports_that_are_down_are_refused";
+fn rejects_128_byte_cqes_and_down_ports() {
+    let test = "errors::rejects_128_byte_cqes_and_down_ports";
     let variables = [
-        CARD[0],
+        NIC[0],
         ("MLX5_CQE_SIZE", "128"),
         ("FAKE_UVERBS_PORT_DOWN", "2"),
     ];

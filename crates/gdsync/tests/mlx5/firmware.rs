@@ -1,4 +1,4 @@
-//! Queue pairs that the NIC's firmware makes in GPU memory: what every HCA does, with rings, records and completions there.
+//! Queue pairs created by DEVX, with rings, records and completions in GPU memory.
 
 use gdsync::MemoryLocation;
 use gdsync::hca::{Request, RetryPolicy};
@@ -6,12 +6,12 @@ use gdsync::wire::Wqe;
 
 use crate::inside::inside;
 use crate::sides::{SMALL, Side, operations};
-use crate::{CARD, connected_pair};
+use crate::{NIC, connected_pair};
 
-/// The NIC executes, and the kernel has DEVX.
-const FIRMWARE: [(&str, &str); 2] = [CARD[0], ("FAKE_UVERBS_DEVX", "1")];
+/// A fake NIC and a fake kernel with DEVX.
+const DEVX: [(&str, &str); 2] = [NIC[0], ("FAKE_UVERBS_DEVX", "1")];
 
-/// Both kinds of link, and each way to have something in GPU memory.
+/// Both link layers, with every combination of parts in GPU memory.
 fn each(request: &Request, run: fn(Side, Side)) {
     let location = |is_gpu: bool| {
         if is_gpu {
@@ -36,36 +36,36 @@ fn each(request: &Request, run: fn(Side, Side)) {
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn every_operation_moves_its_bytes_and_a_stream_goes_on() {
-    let test = "firmware::every_operation_moves_its_bytes_and_a_stream_goes_on";
-    inside(test, &FIRMWARE, || {
+fn every_operation() {
+    let test = "firmware::every_operation";
+    inside(test, &DEVX, || {
         each(&Request::default(), operations::every_operation);
     });
 }
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn rings_go_round_with_entries_that_wrap() {
-    let test = "firmware::rings_go_round_with_entries_that_wrap";
-    inside(test, &FIRMWARE, || {
-        each(&SMALL(), operations::rings_go_round);
+fn rings_wrap() {
+    let test = "firmware::rings_wrap";
+    inside(test, &DEVX, || {
+        each(&SMALL(), operations::rings_wrap);
     });
 }
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn receives_are_told_by_their_own_counter() {
-    let test = "firmware::receives_are_told_by_their_own_counter";
-    inside(test, &FIRMWARE, || {
-        each(&SMALL(), operations::receives_are_told);
+fn receives_wrap() {
+    let test = "firmware::receives_wrap";
+    inside(test, &DEVX, || {
+        each(&SMALL(), operations::receives_wrap);
     });
 }
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn what_is_behind_a_fence_sends_what_was_read() {
-    let test = "firmware::what_is_behind_a_fence_sends_what_was_read";
-    inside(test, &FIRMWARE, || {
+fn fences() {
+    let test = "firmware::fences";
+    inside(test, &DEVX, || {
         each(&SMALL(), operations::fences);
     });
 }
@@ -82,15 +82,15 @@ fn on_gpu() -> Request {
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn what_a_card_refuses_ends_the_wait_and_all_behind_it_is_flushed() {
-    let test = "firmware::what_a_card_refuses_ends_the_wait_and_all_behind_it_is_flushed";
-    inside(test, &FIRMWARE, || {
+fn errors_end_waits_and_flush() {
+    let test = "firmware::errors_end_waits_and_flush";
+    inside(test, &DEVX, || {
         let timeout = RetryPolicy {
             retries: Some(2),
             ..RetryPolicy::default()
         };
         let connected_pair = || connected_pair(2, &on_gpu(), timeout);
-        // Remote access, and flushed behind it.
+        // A remote access error flushes later work.
         let (mut local, peer) = connected_pair();
         let mut remote = peer.region.remote(0);
         remote.key ^= 0x100;
@@ -100,7 +100,7 @@ fn what_a_card_refuses_ends_the_wait_and_all_behind_it_is_flushed() {
         local.wait_sent();
         local.synchronize();
         assert_eq!([local.next_failed().0, local.next_failed().0], [0x13, 0x05]);
-        // Nothing is posted there, so often; nobody is there.
+        // No receive is posted; then the peer is gone.
         let (mut local, peer) = connected_pair();
         local.ring(&Wqe::send(&[]).inline(b"nobody").signalled());
         local.wait_sent();
@@ -119,9 +119,9 @@ fn what_a_card_refuses_ends_the_wait_and_all_behind_it_is_flushed() {
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn a_queue_pair_of_verbs_and_one_of_the_firmware_are_connected() {
-    let test = "firmware::a_queue_pair_of_verbs_and_one_of_the_firmware_are_connected";
-    inside(test, &FIRMWARE, || {
+fn connects_to_a_verbs_queue_pair() {
+    let test = "firmware::connects_to_a_verbs_queue_pair";
+    inside(test, &DEVX, || {
         for port in [1, 2] {
             let local = crate::side(port, &SMALL());
             let peer = crate::side(port, &on_gpu());

@@ -1,5 +1,5 @@
-//! An mlx5 NIC behind the queues, without one: Debian's libibverbs and libmlx5 make the queue pairs, and a NIC in software (crate
-//! `fake-uverbs`, written apart from this one) executes what streams of a simulated GPU ring for.
+//! Mlx5Hca without hardware: Debian's libibverbs and libmlx5 create the queue pairs, and the fake NIC of crate `fake-uverbs`, which
+//! shares no code with this one, executes what streams of a simulated GPU ring.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,8 +18,8 @@ use gdsync::hca::{Request, RetryPolicy};
 
 use sides::Side;
 
-/// Has the double execute what is rung.
-const CARD: [(&str, &str); 1] = [("FAKE_UVERBS_NIC", "1")];
+/// Makes the fake NIC execute WQEs.
+const NIC: [(&str, &str); 1] = [("FAKE_UVERBS_NIC", "1")];
 
 /// A side on one of the NIC's two ports: 1 is InfiniBand, 2 Ethernet.
 fn side(port: u8, request: &Request) -> Side {
@@ -33,7 +33,7 @@ fn side(port: u8, request: &Request) -> Side {
     })
 }
 
-/// Two sides that are connected, at one port.
+/// Two connected sides on one port.
 fn connected_pair(port: u8, request: &Request, timeout: RetryPolicy) -> (Side, Side) {
     let sides = (side(port, request), side(port, request));
     sides.0.connect(&sides.1, timeout);

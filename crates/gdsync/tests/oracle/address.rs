@@ -1,28 +1,28 @@
-//! Where datagrams go: random addresses, and the handles that the provider makes of them.
+//! Random destinations of datagrams, and the provider's address handles for them.
 
 use ibverbs_sys as ib;
 
 use crate::provider::Device;
 use crate::random::Random;
 
-/// A destination, by what a program says of it, with the provider's handle.
+/// A destination and the provider's address handle.
 #[derive(Debug, Clone, Copy)]
 pub struct Address {
     pub handle: *mut ib::ibv_ah,
     pub link: Link,
-    /// `ibv_ah_attr`'s, three bits of which count on Ethernet and four on InfiniBand.
+    /// As in `ibv_ah_attr`: three bits on Ethernet, four on InfiniBand.
     pub service_level: u8,
-    /// The code that an address vector has for the limit of the rate.
+    /// Code of the static rate in an address vector.
     pub rate: u8,
     pub route: Option<Route>,
 }
 
-/// What is told of the next hop.
+/// Link-layer address of the next hop.
 #[derive(Debug, Clone, Copy)]
 pub enum Link {
-    /// The destination's LID and the low bits of the source's.
+    /// Destination LID and the low bits of the source LID.
     InfiniBand { lid: u16, path: u8 },
-    /// The destination's MAC address, and the UDP source port: 0 for RoCE v1, which has no UDP.
+    /// Destination MAC address and UDP source port: 0 for RoCE v1.
     Ethernet { mac: [u8; 6], port: u16 },
 }
 
@@ -36,7 +36,7 @@ pub struct Route {
     pub class: u8,
 }
 
-/// `enum ibv_rate` and the code for it: rdma-core's table (`ib_to_mlx5_rate_table` in `providers/mlx5/verbs.c`).
+/// `enum ibv_rate` and its code, from `ib_to_mlx5_rate_table` in rdma-core's `providers/mlx5/verbs.c`.
 const RATES: [(u8, u8); 7] = [(0, 0), (2, 7), (5, 10), (3, 8), (16, 15), (17, 0), (99, 0)];
 
 /// Addresses of every kind: InfiniBand with and without a route, RoCE v1 and v2.
@@ -59,7 +59,7 @@ fn address(device: &Device, random: &mut Random, kind: usize) -> Address {
     gid.fill_with(|| random.byte());
     let route = Route {
         gid,
-        // With none the provider chooses the UDP port at random.
+        // Not 0: without a label the provider chooses a random UDP port.
         flow_label: random.word() >> 12 | 1,
         source,
         hops: random.byte(),
@@ -86,8 +86,8 @@ fn address(device: &Device, random: &mut Random, kind: usize) -> Address {
     let link = if infiniband {
         Link::InfiniBand { lid, path }
     } else {
-        // What the double's kernel finds out, and the rule of the RoCE v2 annex as `ibv_flow_label_to_udp_sport` has it:
-        // the label's upper 6 bits folded into its lower 14, in the range that begins at 0xc000.
+        // The MAC is that of the fake kernel. The port follows `ibv_flow_label_to_udp_sport` (RoCE v2 annex): the label's
+        // upper 6 bits folded into its lower 14, plus 0xc000.
         let mac = std::array::from_fn(|at| !gid[10 + at]);
         let folded = (route.flow_label & 0x3fff) ^ (route.flow_label >> 14);
         let port = if kind == 3 { 0xc000 | folded as u16 } else { 0 };

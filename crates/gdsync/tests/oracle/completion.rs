@@ -1,5 +1,5 @@
-//! Completion entries of ours through Debian's provider: `ibv_poll_cq` sees each in its pass and in no other, and says of it what
-//! rdma-core's source says (`outcome`).
+//! Our CQEs polled by Debian's provider: `ibv_poll_cq` accepts each in its pass only, and reports what rdma-core's source
+//! specifies (`outcome`).
 
 use std::collections::VecDeque;
 use std::ffi::c_int;
@@ -14,20 +14,20 @@ use crate::outcome::{DONE, check, untouched};
 use crate::provider::{Completions, Device, Pair};
 use crate::random::Random;
 
-/// Completions of each run: more than a thousand passes of the queue.
+/// Completions per run: more than a thousand passes.
 const COMPLETIONS: u32 = 20_000;
 
-/// Entries of the queue.
+/// CQEs of the queue.
 const ENTRIES: u32 = 16;
 
-/// A completion entry by the numbers of its fields, as mlx5dv.h has them.
+/// Field values of a CQE, as in mlx5dv.h.
 #[derive(Debug, Clone, Copy)]
-pub struct Wqe {
+pub struct Cqe {
     /// `MLX5_CQE_…`.
     pub opcode: u8,
     pub user_index: u32,
     pub queue_pair: u32,
-    /// The send queue entry's opcode.
+    /// Opcode of the send WQE.
     pub send_opcode: u8,
     pub counter: u16,
     pub bytes: u32,
@@ -68,22 +68,22 @@ fn every_event() {
     inside("completion::every_event", &[], run);
 }
 
-/// Every syndrome with every byte of the vendor's, of one queue or the other.
+/// Every syndrome with every vendor syndrome.
 #[test]
 #[ignore = "needs libmlx5"]
 fn every_error() {
     inside("completion::every_error", &[], errors);
 }
 
-/// A queue pair with its queues and what is posted to them.
+/// A queue pair, its completion queue and its posted requests.
 struct Bench {
     pair: Pair,
     queue: Completions,
-    /// Number and counter of what is on the send queue, the oldest first.
+    /// Id and counter of posted sends, oldest first.
     sends: VecDeque<(u64, u16)>,
-    /// The same of the receive queue.
+    /// Id and counter of posted receives, oldest first.
     receives: VecDeque<(u64, u16)>,
-    /// Entries posted to the send queue, and to the receive queue.
+    /// Number of posted sends and receives.
     posted: (u16, u16),
 }
 
@@ -100,7 +100,7 @@ impl Bench {
             max_inline_data: 0,
         };
         let pair = device.pair(ib::ibv_qp_type::IBV_QPT_RC, &queue, &queue, cap, false);
-        // What the provider writes before the first pass, and what we put in its place, are both no completions.
+        // The provider's initial value and ours are both unwritten to it.
         for at in (63..queue.buffer.length()).step_by(64) {
             assert_eq!(queue.buffer.read()[at], 0xf0);
             queue.buffer.write(at, &[INITIAL_OWNER]);
@@ -115,10 +115,10 @@ impl Bench {
         }
     }
 
-    /// Posts what `entry` completes, fills in which it is, and gives its number.
-    fn post_for(&mut self, entry: &mut Wqe, random: &mut Random) -> u64 {
+    /// Posts the requests that `entry` completes, sets its counter, and returns the request's id.
+    fn post_for(&mut self, entry: &mut Cqe, random: &mut Random) -> u64 {
         if matches!(entry.opcode, opcode::REQUESTER | opcode::REQUESTER_ERROR) {
-            // Of several, the last is completed, and all before it with it.
+            // Complete the last one, which completes the earlier ones too.
             for _ in 0..=random.below(3) {
                 let id = random.bits();
                 self.post_send(id);
@@ -135,7 +135,7 @@ impl Bench {
                 self.receives.push_back((id, self.posted.1));
                 self.posted.1 = self.posted.1.wrapping_add(1);
             }
-            // rdma-core 44 takes the oldest, 55 the one that the counter names: here they are the same.
+            // rdma-core 44 completes the oldest, 55 the one with the counter: the same one here.
             let (id, counter) = self.receives.pop_front().expect("one at least");
             entry.counter = counter;
             id
@@ -148,7 +148,7 @@ impl Bench {
             opcode: ib::ibv_wr_opcode::IBV_WR_SEND,
             ..Default::default()
         };
-        // SAFETY: the live queue pair, and a request without pieces.
+        // SAFETY: the queue pair is live, and the request has no SGEs.
         let result = unsafe { ib::ibv_post_send(self.pair.qp, &mut work, &mut null_mut()) };
         assert_eq!(result, 0, "ibv_post_send");
     }
@@ -158,13 +158,13 @@ impl Bench {
             wr_id: id,
             ..Default::default()
         };
-        // SAFETY: the live queue pair, and a request without pieces.
+        // SAFETY: the queue pair is live, and the request has no SGEs.
         let result = unsafe { ib::ibv_post_recv(self.pair.qp, &mut work, &mut null_mut()) };
         assert_eq!(result, 0, "ibv_post_recv");
     }
 
-    /// Nothing is seen of an entry of the pass before, or of one that has no opcode.
-    fn not_seen(&mut self, entry: &Wqe) {
+    /// The provider ignores a CQE of the previous pass, and one without an opcode.
+    fn check_ignored(&mut self, entry: &Cqe) {
         assert_eq!(
             self.queue.poll(&mut untouched()),
             0,
@@ -187,14 +187,14 @@ impl Bench {
         );
     }
 
-    /// The entry is written in its pass, and seen.
-    fn put(&mut self, entry: &Wqe) {
+    /// Writes the CQE of the current pass.
+    fn put(&mut self, entry: &Cqe) {
         let owner = encode::owner(ENTRIES, self.queue.written);
         self.queue.put(&encode::complete(entry, owner));
     }
 
-    /// Takes all that was put, compares it, and looks at the consumer index.
-    fn take(&self, put: &[(u64, Wqe)], rearm: bool) {
+    /// Polls and compares all written CQEs and the consumer index.
+    fn take(&self, put: &[(u64, Cqe)], rearm: bool) {
         let mut taken = vec![untouched(); put.len() + 2];
         let count = self.queue.poll_all(&mut taken);
         assert_eq!(count, put.len() as c_int);
@@ -206,7 +206,7 @@ impl Bench {
             encode::consumed(self.queue.written),
             "the consumer index"
         );
-        // A stream that waits for the next pass wants no opcode in the slots; to the provider it is the same.
+        // Re-arming a slot makes no difference to the provider.
         for n in (self.queue.written - count as u32..self.queue.written).filter(|_| rearm) {
             let slot = (n % ENTRIES) as usize * 64;
             self.queue
@@ -225,7 +225,7 @@ fn run() {
             let mut entry = entry(&mut random, &opcode::ALL, bench.pair.user_index);
             let id = bench.post_for(&mut entry, &mut random);
             if put.is_empty() {
-                bench.not_seen(&entry);
+                bench.check_ignored(&entry);
             }
             bench.put(&entry);
             put.push((id, entry));
@@ -244,7 +244,7 @@ fn errors() {
         } else {
             opcode::RESPONDER_ERROR
         }];
-        let mut entry = Wqe {
+        let mut entry = Cqe {
             syndrome,
             vendor,
             ..entry(&mut random, &opcodes, bench.pair.user_index)
@@ -255,9 +255,9 @@ fn errors() {
     }
 }
 
-fn entry(random: &mut Random, opcodes: &[u8], user_index: u32) -> Wqe {
+fn entry(random: &mut Random, opcodes: &[u8], user_index: u32) -> Cqe {
     let opcode = opcodes[random.below(opcodes.len())];
-    Wqe {
+    Cqe {
         opcode,
         user_index,
         queue_pair: random.word() >> 8,

@@ -1,5 +1,5 @@
-//! Queue pairs that the NIC's firmware makes, in host memory and in a simulated GPU's: each field of the commands as the kernel's double
-//! understood it, and entries, doorbells and completions in the memory that it was told of.
+//! Queue pairs created by DEVX in host and simulated GPU memory: compares every field of the commands, as the fake kernel decoded
+//! it, and WQEs, doorbells and CQEs in the registered memory.
 
 use gdrcopy::{BackendKind, Gdr};
 use gdsync::hca::mlx5::Mlx5Hca;
@@ -10,14 +10,14 @@ use gdsync::{Allocator, MemoryLocation};
 use gpu::Gpu;
 use verbs::Context;
 
-use crate::devx_told::{Pair, Queue, objects};
+use crate::devx_state::{Pair, Queue, objects};
 use crate::hand;
 use crate::inside::inside;
 
-/// The double's kernel speaks DEVX.
+/// Makes the fake kernel support DEVX.
 pub const DEVX: (&str, &str) = ("FAKE_UVERBS_DEVX", "1");
 
-/// Of the request below: what is in GPU memory.
+/// Locations of the queue pair's parts.
 #[derive(Debug, Clone, Copy)]
 pub struct Locations {
     pub queues: MemoryLocation,
@@ -25,7 +25,7 @@ pub struct Locations {
     pub completions: MemoryLocation,
 }
 
-/// Each way to have something there.
+/// Every combination with a part in GPU memory.
 pub fn locations() -> Vec<Locations> {
     let location = |is_gpu: bool| {
         if is_gpu {
@@ -59,7 +59,7 @@ pub fn request(locations: Locations) -> Request {
 pub fn allocator() -> Allocator {
     let gdr = Gdr::open_with(BackendKind::Sim).expect("simulated GPUs");
     let allocator = Allocator::new(Gpu::sim(), Some(gdr));
-    // What is taken after this begins on no border of pages.
+    // Later allocations are not page-aligned.
     std::mem::forget(
         allocator
             .place(MemoryLocation::Gpu, 512)
@@ -74,44 +74,42 @@ pub fn allocator() -> Allocator {
 }
 
 pub fn hca(allocator: &Allocator, port: u8, gid_index: Option<u8>) -> Mlx5Hca {
-    let context = Context::open("mlx5_0").expect("the double's NIC");
+    let context = Context::open("mlx5_0").expect("the fake NIC");
     let options = Options {
         port,
         gid_index,
         ..Options::default()
     };
-    Mlx5Hca::open(allocator.clone(), &context, options).expect("a port of it")
+    Mlx5Hca::open(allocator.clone(), &context, options).expect("its port")
 }
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn what_the_firmware_is_told() {
-    inside("devx::what_the_firmware_is_told", &[DEVX], || {
+fn creation_commands() {
+    inside("devx::creation_commands", &[DEVX], || {
         let allocator = allocator();
         for locations in locations() {
             let hca = hca(&allocator, 1, None);
-            let pair = hca
-                .create(&request(locations))
-                .expect("a queue pair of the firmware's");
-            made(&pair, locations);
+            let pair = hca.create(&request(locations)).expect("a queue pair");
+            check_created(&pair, locations);
             drop((pair, hca));
             assert_eq!(objects(), [0; 4], "{locations:?}");
         }
     });
 }
 
-/// A queue pair of [`request`], in the state Init.
-fn made(pair: &QueuePair, locations: Locations) {
-    let told = Pair::of(pair.endpoint.qpn).expect("a queue pair of the firmware's");
+/// Checks a queue pair of [`request`] in INIT.
+fn check_created(pair: &QueuePair, locations: Locations) {
+    let state = Pair::of(pair.endpoint.qpn).expect("a DEVX queue pair");
     let is_gpu = |location| location == MemoryLocation::Gpu;
-    let [sent, received] = told.queues.map(Queue::of);
+    let [sent, received] = state.queues.map(Queue::of);
     assert_eq!(
-        (told.receive_entries, told.stride, told.blocks),
+        (state.receive_entries, state.stride, state.blocks),
         (8, 32, 16)
     );
-    assert_eq!(told.sends.address(), told.receives.address() + 8 * 32);
+    assert_eq!(state.sends.address(), state.receives.address() + 8 * 32);
     assert_eq!(
-        told.by_file,
+        state.by_file,
         [is_gpu(locations.queues), is_gpu(locations.records)]
     );
     assert_eq!((sent.entries, received.entries), (32, 4));
@@ -120,27 +118,27 @@ fn made(pair: &QueuePair, locations: Locations) {
             queue.by_file,
             [is_gpu(locations.completions), is_gpu(locations.records)]
         );
-        assert_eq!((queue.event_queue, queue.page), (0x51, told.page));
+        assert_eq!((queue.event_queue, queue.page), (0x51, state.page));
     }
-    // All records are of one memory, a line of a cache apart; rings have memories of their own.
+    // All records are in one umem, a cache line apart; rings have separate umems.
     assert_eq!(
-        (told.offsets, sent.offsets, received.offsets),
+        (state.offsets, sent.offsets, received.offsets),
         ([0, 0], [0, 64], [0, 128])
     );
-    assert_eq!(told.clock, 1, "the NIC has two clocks");
-    assert!(told.domain != 0 && told.page != 0);
-    assert_eq!(told.user_index, 1, "the first of its HCA");
-    // Init, port 1, everything for the remote side, words of up to 64 bits.
-    assert_eq!(told.init, [1, 1, 7, 3]);
-    assert_eq!(told.met, [0; 6]);
-    // What was never written says so, in the slots that the NIC sees.
+    assert_eq!(state.clock, 1, "the NIC has two clocks");
+    assert!(state.domain != 0 && state.page != 0);
+    assert_eq!(state.user_index, 1, "the first of its HCA");
+    // INIT, port 1, all remote rights, atomics of up to 64 bits.
+    assert_eq!(state.init, [1, 1, 7, 3]);
+    assert_eq!(state.rtr, [0; 6]);
+    // All slots are marked as unwritten.
     for ring in [sent.ring, received.ring] {
         let never = ring.read().chunks(64).all(|entry| entry[63] == 0xf1);
         assert!(never, "{locations:?}");
     }
 }
 
-/// Somebody on another machine.
+/// An endpoint on another machine.
 pub fn peer(gid: Option<&str>) -> Endpoint {
     let path = Path {
         gid: gid.map(|gid| gid.parse().expect("a GID")),
@@ -155,8 +153,8 @@ pub fn peer(gid: Option<&str>) -> Endpoint {
     }
 }
 
-/// All that libibverbs reads of the ports' GIDs, where the tree has it not yet: where one is not set, there are zeros, and a type, which
-/// Linux refuses with an error that a file cannot give. The network interface is one that every machine has.
+/// Adds missing sysfs files of the GID tables that libibverbs reads. Unset GIDs are zeros with a type, because a file cannot return
+/// Linux's error for them. The network interface `lo` exists on every machine.
 fn gids() {
     let root = std::env::var_os("SYSFS_PATH").expect("the tree");
     let unset = "0000:0000:0000:0000:0000:0000:0000:0000";
@@ -182,8 +180,8 @@ fn gids() {
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn the_way_to_the_far_side() {
-    inside("devx::the_way_to_the_far_side", &[DEVX], || {
+fn connection_commands() {
+    inside("devx::connection_commands", &[DEVX], || {
         gids();
         let allocator = allocator();
         let locations = Locations {
@@ -204,13 +202,14 @@ fn the_way_to_the_far_side() {
                 retries: Some(4),
                 ..RetryPolicy::default()
             };
-            hca.connect(local, peer(gid), timeout).expect("joined");
-            let told = Pair::of(local.qpn).expect("a queue pair of the firmware's");
-            // Ready to send; MTU 4 is 2048, of both the smaller; 30 is 1 GiB; 12 is 0.64 ms; eight reads are answered, four begun.
-            assert_eq!(told.init, [3, port.into(), 7, 3]);
-            assert_eq!(told.met, [4, 30, 0x65_4321, 0x12_3456, 12, 3]);
-            let first = local.path.expect("a NIC's").psn;
-            assert_eq!(told.begun, [first.into(), 7, 4, 18, 2]);
+            hca.connect(local, peer(gid), timeout).expect("connected");
+            let state = Pair::of(local.qpn).expect("a DEVX queue pair");
+            // RTS; MTU code 4 is 2048, the smaller one; 2^30 bytes; RNR timer 12 is 0.64 ms; 2^3 reads as responder, 2^2 as
+            // requester.
+            assert_eq!(state.init, [3, port.into(), 7, 3]);
+            assert_eq!(state.rtr, [4, 30, 0x65_4321, 0x12_3456, 12, 3]);
+            let psn = local.path.expect("a NIC's").psn;
+            assert_eq!(state.rts, [psn.into(), 7, 4, 18, 2]);
             let [
                 lid,
                 global,
@@ -224,51 +223,51 @@ fn the_way_to_the_far_side() {
                 priority,
                 level,
                 mac,
-            ] = told.way;
+            ] = state.path;
             assert_eq!((class, dscp, priority, level, global), (0, 0, 0, 0, 0));
             match gid_index {
                 None => assert_eq!(
                     (lid, index, hops, high, low, udp, mac),
                     (0xabc, 0, 0, 0, 0, 0, 0)
                 ),
-                Some(wanted) => {
-                    assert_eq!((lid, index, hops), (0, wanted.into(), 64));
+                Some(expected) => {
+                    assert_eq!((lid, index, hops), (0, expected.into(), 64));
                     assert_eq!((high, low), (0, 0x0000_ffff_c0a8_0009));
-                    // The double's network: the GID's last six bytes, each inverted.
+                    // The fake kernel's MAC: the GID's last six bytes, inverted.
                     assert_eq!(mac, 0x0000_3f57_fff6);
-                    // Of RoCE v2 the provider takes a port of the dynamic ones; v1 has none.
-                    assert_eq!(udp >= 0xc000, wanted == 1, "{udp:#x}");
+                    // For RoCE v2 the provider chooses a dynamic port; v1 has none.
+                    assert_eq!(udp >= 0xc000, expected == 1, "{udp:#x}");
                 }
             }
             let again = hca
                 .connect(local, peer(gid), timeout)
-                .expect_err("joined already");
-            assert!(again.to_string().contains("connected already"), "{again}");
+                .expect_err("already connected");
+            assert!(again.to_string().contains("already connected"), "{again}");
         }
     });
 }
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn entries_doorbells_and_completions_are_where_the_card_looks() {
-    let name = "devx::entries_doorbells_and_completions_are_where_the_card_looks";
+fn queues_use_registered_memory() {
+    let name = "devx::queues_use_registered_memory";
     inside(name, &[DEVX], || {
         let allocator = allocator();
         for locations in locations() {
             let hca = hca(&allocator, 1, None);
             let pair = hca.create(&request(locations)).expect("a queue pair");
             hca.connect(pair.endpoint, peer(None), RetryPolicy::default())
-                .expect("joined");
-            driven(&allocator, pair);
+                .expect("connected");
+            drive(&allocator, pair);
         }
     });
 }
 
-/// A stream sends and waits for the completion, three times round the send queue's completion queue; receives are posted.
-fn driven(allocator: &Allocator, mut pair: QueuePair) {
-    let told = Pair::of(pair.endpoint.qpn).expect("a queue pair of the firmware's");
-    let [sent, received] = told.queues.map(Queue::of);
-    let nic = (pair.endpoint.qpn, told.user_index as u32);
+/// A stream sends and waits, for three passes of the send completion queue; then receives are posted.
+fn drive(allocator: &Allocator, mut pair: QueuePair) {
+    let state = Pair::of(pair.endpoint.qpn).expect("a DEVX queue pair");
+    let [sent, received] = state.queues.map(Queue::of);
+    let nic = (pair.endpoint.qpn, state.user_index as u32);
     let stream = allocator.gpu().stream().expect("a stream");
     let segment = |n: u32| DataSegment {
         length: 0x1000 + n,
@@ -279,25 +278,25 @@ fn driven(allocator: &Allocator, mut pair: QueuePair) {
         let prepared = pair.send.prepare(&Wqe::send(&[segment(n)]).signalled());
         let prepared = prepared.expect("room for an entry");
         stream
-            .batch(&prepared.operations().expect("reached"))
-            .expect("put in");
+            .batch(&prepared.operations().expect("accessible"))
+            .expect("posted");
         stream.synchronize().expect("rung");
-        let block = &told.sends.read()[(n % 16) as usize * 64..][..32];
+        let block = &state.sends.read()[(n % 16) as usize * 64..][..32];
         assert_eq!(block, entry(n, pair.endpoint.qpn, segment(n)));
-        assert_eq!(told.record.four(4), (n + 1).to_be_bytes());
+        assert_eq!(state.record.four(4), (n + 1).to_be_bytes());
         let register = pair.send.parts().register.load_u64(0).expect("a register");
         assert_eq!(register.to_ne_bytes(), block[..8]);
-        // The NIC completes while the stream waits.
+        // Write the CQE while the stream waits.
         let wait = pair.send_completions.take_wait().expect("room for a wait");
         stream
-            .batch(&wait.operations(false).expect("reached"))
-            .expect("put in");
+            .batch(&wait.operations(false).expect("accessible"))
+            .expect("posted");
         let slot = (n % 32) as usize * 64;
         let owner = (n / 32 % 2) as u8;
         let entry = hand::requester_of(nic, n as u16, 0x0a, owner);
         sent.ring.write(slot, &entry[..60]);
         sent.ring.write(slot + 60, &entry[60..]);
-        stream.synchronize().expect("it saw it");
+        stream.synchronize().expect("the wait ends");
         let completion = pair
             .send_completions
             .poll()
@@ -315,12 +314,12 @@ fn driven(allocator: &Allocator, mut pair: QueuePair) {
             pair.receive.post(&[segment(n)]).expect("room"),
             u64::from(n)
         );
-        let entry = &told.receives.read()[(n % 8) as usize * 32..][..32];
+        let entry = &state.receives.read()[(n % 8) as usize * 32..][..32];
         let mut expected = [0; 32];
         expected[..16].copy_from_slice(&data(segment(n)));
         expected[16 + 4..16 + 8].copy_from_slice(&0x100_u32.to_be_bytes());
         assert_eq!(entry, expected);
-        assert_eq!(told.record.four(0), (n + 1).to_be_bytes());
+        assert_eq!(state.record.four(0), (n + 1).to_be_bytes());
         let owner = (n / 4 % 2) as u8;
         received.ring.write(
             (n % 4) as usize * 64,
@@ -339,7 +338,7 @@ fn driven(allocator: &Allocator, mut pair: QueuePair) {
     }
 }
 
-/// A data segment by hand: length, key, address.
+/// A data segment: length, key, address.
 fn data(segment: DataSegment) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[..4].copy_from_slice(&segment.length.to_be_bytes());
@@ -348,7 +347,7 @@ fn data(segment: DataSegment) -> [u8; 16] {
     bytes
 }
 
-/// A signalled SEND (0x0a) of one segment, by hand: two segments, completion asked for (8).
+/// A signalled SEND (opcode 0x0a, flag 8) with one data segment: two segments in total.
 fn entry(index: u32, qpn: u32, segment: DataSegment) -> [u8; 32] {
     let mut bytes = [0; 32];
     bytes[..4].copy_from_slice(&(index << 8 | 0x0a).to_be_bytes());

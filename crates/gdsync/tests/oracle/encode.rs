@@ -1,4 +1,4 @@
-//! The one place where the oracle meets the code under test: requests and completions as plain values become `wire`'s.
+//! The only use of the code under test: converts the oracle's requests and completions to the types of `wire`.
 
 use gdsync::wire::{
     AddressVector, BLOCK, Completion, Control, DataSegment, Datagram, Depth, Event, Failed, Fence,
@@ -10,17 +10,17 @@ use crate::address::{Address, Link, Route};
 use crate::completion;
 use crate::request::{self, Request, Sge};
 
-/// What our encoder says of a request.
+/// Our encoding of a request.
 pub struct Encoded {
     /// Whole blocks of 64 bytes.
     pub blocks: Vec<u8>,
-    /// How many segments of 16 bytes of them count.
+    /// Number of valid 16-byte segments.
     pub segments: usize,
-    /// Bytes that the provider leaves as they were: behind inline data, and what an addition would compare with.
-    pub left_alone: Vec<usize>,
+    /// Offsets that the provider does not write: padding of inline data, compare value of fetch-and-add.
+    pub unwritten: Vec<usize>,
 }
 
-/// A send queue entry's blocks. With `signals_all` the queue pair asks for every completion.
+/// Encodes a send WQE. With `signals_all` the queue pair signals every WQE.
 pub fn send(
     request: &Request,
     signals_all: bool,
@@ -54,20 +54,20 @@ pub fn send(
     let mut blocks = vec![0; MOST_BLOCKS * BLOCK];
     let count = entry
         .encode(number, index, &mut blocks)
-        .expect("an entry that can be");
+        .expect("a valid WQE");
     blocks.truncate(count * BLOCK);
     let segments = usize::from(Control::decode(&blocks).expect("our own").segments);
     Encoded {
-        left_alone: left_alone(request, segments),
+        unwritten: unwritten(request, segments),
         blocks,
         segments,
     }
 }
 
-/// What rdma-core does not write (`set_data_inl_seg` and `_set_atomic_seg` in `providers/mlx5/qp.c`).
-fn left_alone(request: &Request, segments: usize) -> Vec<usize> {
+/// Offsets that rdma-core does not write (`set_data_inl_seg` and `_set_atomic_seg` in `providers/mlx5/qp.c`).
+fn unwritten(request: &Request, segments: usize) -> Vec<usize> {
     if matches!(request.operation, request::Operation::FetchAdd(..)) {
-        // Behind the control segment, the remote address and what is added.
+        // After the control segment, the remote address and the summand.
         return (40..48).collect();
     }
     let bytes: usize = request
@@ -82,43 +82,43 @@ fn left_alone(request: &Request, segments: usize) -> Vec<usize> {
     (segments * SEGMENT - padding..segments * SEGMENT).collect()
 }
 
-/// The blocks that our decoder makes an entry of and our encoder blocks again.
-pub fn again(blocks: &[u8], datagrams: bool) -> Vec<u8> {
+/// Decodes blocks and encodes them again.
+pub fn reencode(blocks: &[u8], datagrams: bool) -> Vec<u8> {
     let transport = if datagrams {
         Transport::Datagram
     } else {
         Transport::Connected
     };
-    let decoded = Wqe::decode(blocks, transport).expect("an entry of the provider's");
+    let decoded = Wqe::decode(blocks, transport).expect("a WQE of the provider");
     let mut again = vec![0; decoded.blocks * BLOCK];
     let count = decoded.entry.encode(decoded.qpn, decoded.index, &mut again);
     assert_eq!(count, Ok(decoded.blocks));
     again
 }
 
-/// A receive queue entry, as long as the stride.
+/// Encodes a receive WQE of `stride` bytes.
 pub fn receive(pieces: &[Sge], stride: usize) -> Vec<u8> {
     let mut entry = vec![0; stride];
     let pieces: Vec<_> = pieces.iter().map(segment).collect();
-    encode_receive(&pieces, &mut entry).expect("an entry that can be");
+    encode_receive(&pieces, &mut entry).expect("a valid WQE");
     entry
 }
 
-/// The pieces that our decoder finds in a receive queue entry: length, key, address.
+/// Decodes the SGEs of a receive WQE: length, key, address.
 pub fn received(entry: &[u8]) -> Vec<(u32, u32, u64)> {
-    let pieces = decode_receive(entry).expect("an entry of the provider's");
+    let pieces = decode_receive(entry).expect("a WQE of the provider");
     let pieces = pieces
         .iter()
         .map(|piece| (piece.length, piece.key, piece.address));
     pieces.collect()
 }
 
-/// The four bytes of a work queue's doorbell record.
+/// The doorbell record of a work queue.
 pub fn record(counter: u32) -> [u8; 4] {
     queue_record(counter as u16).to_ne_bytes()
 }
 
-/// The four bytes of a completion queue's doorbell record.
+/// The doorbell record of a completion queue.
 pub fn consumed(counter: u32) -> [u8; 4] {
     completion_record(counter).to_ne_bytes()
 }
@@ -128,7 +128,7 @@ pub fn ring(block: &[u8; BLOCK]) -> [u8; 8] {
     Control::doorbell(block).to_ne_bytes()
 }
 
-/// The queue pair and the index of the block that a doorbell names.
+/// QPN and WQE index of a doorbell.
 pub fn rung(doorbell: [u8; 8]) -> (u32, u16) {
     Control::rung(u64::from_ne_bytes(doorbell))
 }
@@ -140,13 +140,13 @@ pub fn owner(entries: u32, n: u32) -> bool {
         .parity(n)
 }
 
-/// The watched word of a slot whose `n`th completion was polled.
+/// The re-armed word of the slot of the `n`th completion.
 pub fn rearmed(entries: u32, n: u32) -> [u8; 4] {
     gdsync::wire::rearmed(owner(entries, n)).to_ne_bytes()
 }
 
-/// A completion's 64 bytes.
-pub fn complete(entry: &completion::Wqe, owner: bool) -> [u8; BLOCK] {
+/// Encodes a CQE.
+pub fn complete(entry: &completion::Cqe, owner: bool) -> [u8; BLOCK] {
     let failed = Failed {
         syndrome: Syndrome::of(entry.syndrome),
         vendor: entry.vendor,
@@ -196,41 +196,41 @@ fn segment(piece: &Sge) -> DataSegment {
 }
 
 fn operation(operation: request::Operation) -> Operation {
-    use request::Operation as Asked;
+    use request::Operation as Oracle;
     let remote = |remote: request::Remote| RemoteAddress {
         address: remote.address,
         key: remote.key,
     };
     let immediate = |data| Some(u32::from_be_bytes(data));
     match operation {
-        Asked::Send => Operation::Send { immediate: None },
-        Asked::SendImmediate(data) => Operation::Send {
+        Oracle::Send => Operation::Send { immediate: None },
+        Oracle::SendImmediate(data) => Operation::Send {
             immediate: immediate(data),
         },
-        Asked::Write(to) => Operation::Write {
+        Oracle::Write(to) => Operation::Write {
             remote: remote(to),
             immediate: None,
         },
-        Asked::WriteImmediate(to, data) => Operation::Write {
+        Oracle::WriteImmediate(to, data) => Operation::Write {
             remote: remote(to),
             immediate: immediate(data),
         },
-        Asked::Read(from) => Operation::Read {
+        Oracle::Read(from) => Operation::Read {
             remote: remote(from),
         },
-        Asked::CompareSwap(at, compare, swap) => Operation::CompareSwap {
+        Oracle::CompareSwap(at, compare, swap) => Operation::CompareSwap {
             remote: remote(at),
             compare,
             swap,
         },
-        Asked::FetchAdd(at, add) => Operation::FetchAdd {
+        Oracle::FetchAdd(at, add) => Operation::FetchAdd {
             remote: remote(at),
             add,
         },
     }
 }
 
-/// What our decoder makes of an address handle's bytes is what our encoder is given for it.
+/// True if an address handle decodes to this address.
 pub fn is_path(vector: &[u8; 48], address: &Address) -> bool {
     AddressVector::decode(vector) == Ok(path(address))
 }

@@ -1,9 +1,8 @@
-//! Completion entries written by hand, by the offsets of `struct mlx5_cqe64` in mlx5dv.h: what the tests of work queues need
-//! to have their slots back, without a line of the code under test.
+//! CQEs written by the offsets of `struct mlx5_cqe64` in mlx5dv.h, without the code under test. They free slots of work queues.
 
 use crate::provider::Pair;
 
-/// Where a completion has what: bytes from its beginning.
+/// Offsets in bytes.
 mod at {
     pub const USER_INDEX: usize = 32;
     pub const BYTES: usize = 44;
@@ -12,12 +11,12 @@ mod at {
     pub const OPCODE_AND_OWNER: usize = 63;
 }
 
-/// A request's completion: `MLX5_CQE_REQ` (0).
+/// A send completion: `MLX5_CQE_REQ` (0).
 pub fn requester(pair: &Pair, index: u16, opcode: u8, owner: u8) -> [u8; 64] {
     requester_of((pair.number, pair.user_index), index, opcode, owner)
 }
 
-/// The same of a queue pair by its number and its user index.
+/// The same by QPN and user index.
 pub fn requester_of(
     (number, user_index): (u32, u32),
     index: u16,
@@ -33,12 +32,12 @@ pub fn requester_of(
     entry
 }
 
-/// A receive's completion: `MLX5_CQE_RESP_SEND` (2).
+/// A receive completion: `MLX5_CQE_RESP_SEND` (2).
 pub fn responder(pair: &Pair, index: u16, bytes: u32, owner: u8) -> [u8; 64] {
     responder_of((pair.number, pair.user_index), index, bytes, owner)
 }
 
-/// The same of a queue pair by its number and its user index.
+/// The same by QPN and user index.
 pub fn responder_of(
     (number, user_index): (u32, u32),
     index: u16,

@@ -1,11 +1,11 @@
-//! An oracle for mlx5's queues: Debian's own libmlx5, in a process where the kernel's uverbs node is a double
-//! (crate `fake-uverbs`), writes what a NIC would be given, and reads completions that we wrote.
+//! Debian's libmlx5 as oracle for mlx5's queues: on a fake uverbs node (crate `fake-uverbs`) it writes WQEs that we compare with
+//! ours, and polls our CQEs.
 
 mod address;
 mod completion;
 mod devx;
 mod devx_refused;
-mod devx_told;
+mod devx_state;
 mod encode;
 mod hand;
 #[path = "../../../fake-uverbs/tests/inside/mod.rs"]

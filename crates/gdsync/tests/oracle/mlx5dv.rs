@@ -1,11 +1,11 @@
-//! What libmlx5 tells of its queues: `mlx5dv_init_obj`, by our own declarations of what `infiniband/mlx5dv.h` (rdma-core 44) has.
+//! The memory of libmlx5's queues: `mlx5dv_init_obj`, declared as in `infiniband/mlx5dv.h` of rdma-core 44.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
 use ibverbs_sys::{ibv_cq, ibv_qp};
 
-/// `struct mlx5dv_qp`: where a queue pair's memory lies.
+/// `struct mlx5dv_qp`: memory of a queue pair.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct QueuePair {
@@ -23,7 +23,7 @@ pub struct QueuePair {
     pub tir_icm_addr: u64,
 }
 
-/// A work queue: so many entries of `stride` bytes.
+/// A work queue of `wqe_cnt` × `stride` bytes.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct WorkQueue {
@@ -32,7 +32,7 @@ pub struct WorkQueue {
     pub stride: u32,
 }
 
-/// A doorbell register: two buffers of `size` bytes that are used by turns, or one doorbell of eight bytes where `size` is 0.
+/// A doorbell register: two buffers of `size` bytes used alternately, or one doorbell of eight bytes if `size` is 0.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Register {
@@ -40,7 +40,7 @@ pub struct Register {
     pub size: u32,
 }
 
-/// `struct mlx5dv_cq`: where a completion queue's memory lies.
+/// `struct mlx5dv_cq`: memory of a completion queue.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct CompletionQueue {
@@ -54,7 +54,7 @@ pub struct CompletionQueue {
     pub comp_mask: u64,
 }
 
-/// `struct mlx5dv_obj`: pairs of a verbs object and the place for what is told of it.
+/// `struct mlx5dv_obj`: pairs of a verbs object and its output.
 #[repr(C)]
 struct Objects {
     qp: (*mut ibv_qp, *mut QueuePair),
@@ -67,15 +67,15 @@ const QP: u64 = 1 << 0;
 /// `MLX5DV_OBJ_CQ`.
 const CQ: u64 = 1 << 1;
 
-fn ask(objects: &mut Objects, which: u64) {
+fn init_obj(objects: &mut Objects, which: u64) {
     type InitObj = unsafe extern "C" fn(*mut Objects, u64) -> c_int;
     // SAFETY: the provider that libibverbs has loaded already.
     let library = unsafe { libloading::Library::new("libmlx5.so.1") }.expect("libmlx5.so.1");
     // SAFETY: the function's signature in mlx5dv.h.
-    let init_obj =
+    let function =
         unsafe { library.get::<InitObj>(b"mlx5dv_init_obj\0") }.expect("mlx5dv_init_obj");
-    // SAFETY: a live object, and room for what is told of it.
-    let result = unsafe { init_obj(objects, which) };
+    // SAFETY: the object is live, and its output has the type of mlx5dv.h.
+    let result = unsafe { function(objects, which) };
     assert_eq!(result, 0, "mlx5dv_init_obj");
 }
 
@@ -89,28 +89,28 @@ fn nothing() -> Objects {
 
 /// The memory of a live queue pair.
 pub fn queue_pair(qp: *mut ibv_qp) -> QueuePair {
-    // SAFETY: pointers and integers: zero is a value of each.
-    let mut told: QueuePair = unsafe { std::mem::zeroed() };
-    ask(
+    // SAFETY: the structure consists of pointers and integers, for which zero is valid.
+    let mut layout: QueuePair = unsafe { std::mem::zeroed() };
+    init_obj(
         &mut Objects {
-            qp: (qp, &mut told),
+            qp: (qp, &mut layout),
             ..nothing()
         },
         QP,
     );
-    told
+    layout
 }
 
 /// The memory of a live completion queue.
 pub fn completion_queue(cq: *mut ibv_cq) -> CompletionQueue {
     // SAFETY: as above.
-    let mut told: CompletionQueue = unsafe { std::mem::zeroed() };
-    ask(
+    let mut layout: CompletionQueue = unsafe { std::mem::zeroed() };
+    init_obj(
         &mut Objects {
-            cq: (cq, &mut told),
+            cq: (cq, &mut layout),
             ..nothing()
         },
         CQ,
     );
-    told
+    layout
 }

@@ -1,4 +1,4 @@
-//! What the kernel's double answers for objects: each can be made and given back, and the device be opened again.
+//! The fake kernel creates and destroys every object, and opens the device repeatedly.
 
 use ibverbs_sys as ib;
 
@@ -9,15 +9,15 @@ use crate::random::Random;
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn made_and_given_back() {
-    inside("objects::made_and_given_back", &[], || {
+fn creates_and_destroys_objects() {
+    inside("objects::creates_and_destroys_objects", &[], || {
         for _ in 0..2 {
-            make_and_give_back();
+            create_and_destroy();
         }
     });
 }
 
-fn make_and_give_back() {
+fn create_and_destroy() {
     let device = Device::open();
     let mut memory = [0_u8; 100];
     let mut keys = Vec::new();
@@ -57,7 +57,7 @@ fn make_and_give_back() {
         // SAFETY: the live queue pair, not used after this.
         assert_eq!(unsafe { ib::ibv_destroy_qp(pair.qp) }, 0);
     }
-    // What the double does not know is an error, not a queue.
+    // The fake kernel rejects unknown objects.
     // SAFETY: the open context.
     assert!(unsafe { ib::ibv_create_comp_channel(device.context) }.is_null());
     assert_eq!(
@@ -65,7 +65,7 @@ fn make_and_give_back() {
         Some(95),
         "EOPNOTSUPP"
     );
-    // SAFETY: the live queue, domain and context, of which nothing is left and which are not used after this.
+    // SAFETY: queue, domain and context are live, have no dependent objects, and are not used after this.
     unsafe {
         assert_eq!(ib::ibv_destroy_cq(queue.cq), 0);
         assert_eq!(ib::ibv_dealloc_pd(device.pd), 0);

@@ -1,30 +1,30 @@
-//! What `ibv_poll_cq` says of a completion entry, as tables from rdma-core's source (`mlx5_parse_cqe`, `handle_good_req`,
-//! `handle_responder` and `mlx5_handle_error_cqe` in `providers/mlx5/cq.c`) and its headers.
+//! Expected results of `ibv_poll_cq`, as tables from rdma-core's `providers/mlx5/cq.c` (`mlx5_parse_cqe`, `handle_good_req`,
+//! `handle_responder`, `mlx5_handle_error_cqe`) and its headers.
 
 use ibverbs_sys as ib;
 
-use crate::completion::{Wqe, opcode};
+use crate::completion::{Cqe, opcode};
 
-/// Of a request that was done, by the opcode of its entry: the completion's opcode, its bytes, its flags.
+/// For a send, by the opcode of its WQE: opcode, bytes and flags of the work completion.
 ///
 /// `MLX5_OPCODE_…` of mlx5dv.h; `enum ibv_wc_opcode` and `enum ibv_wc_flags` of verbs.h.
 pub const DONE: [(u8, u32, Bytes, u32); 10] = [
-    // NOP: what the provider remembers of the entry, which is 0 for all that is posted here.
-    (0x00, 0, Bytes::LeftAlone, 0),
+    // NOP: the opcode that the provider stored for the WQE, which is 0 for all requests of these tests.
+    (0x00, 0, Bytes::Unwritten, 0),
     // SEND_INVAL, RDMA_WRITE, RDMA_WRITE_IMM, SEND, SEND_IMM, TSO.
-    (0x01, 0, Bytes::LeftAlone, 0),
-    (0x08, 1, Bytes::LeftAlone, 0),
-    (0x09, 1, Bytes::LeftAlone, WITH_IMM),
-    (0x0a, 0, Bytes::LeftAlone, 0),
-    (0x0b, 0, Bytes::LeftAlone, WITH_IMM),
-    (0x0e, 7, Bytes::LeftAlone, 0),
+    (0x01, 0, Bytes::Unwritten, 0),
+    (0x08, 1, Bytes::Unwritten, 0),
+    (0x09, 1, Bytes::Unwritten, WITH_IMM),
+    (0x0a, 0, Bytes::Unwritten, 0),
+    (0x0b, 0, Bytes::Unwritten, WITH_IMM),
+    (0x0e, 7, Bytes::Unwritten, 0),
     // RDMA_READ, ATOMIC_CS, ATOMIC_FA.
-    (0x10, 2, Bytes::Wqe, 0),
+    (0x10, 2, Bytes::Cqe, 0),
     (0x11, 3, Bytes::Eight, 0),
     (0x12, 4, Bytes::Eight, 0),
 ];
 
-/// Of a receive that was done, by the entry's opcode: the completion's opcode and its flags.
+/// For a receive, by the opcode of its CQE: opcode and flags of the work completion.
 const ARRIVED: [(u8, u32, u32); 4] = [
     (opcode::WRITTEN, 129, WITH_IMM),
     (opcode::RECEIVED, 128, 0),
@@ -32,7 +32,7 @@ const ARRIVED: [(u8, u32, u32); 4] = [
     (opcode::RECEIVED_INVALIDATE, 128, WITH_INV),
 ];
 
-/// The status of a syndrome (`mlx5_handle_error_cqe`, `enum ibv_wc_status`); of every other it is 21, `IBV_WC_GENERAL_ERR`.
+/// Syndrome and status (`mlx5_handle_error_cqe`, `enum ibv_wc_status`); other syndromes become 21, `IBV_WC_GENERAL_ERR`.
 const STATUS: [(u8, u32); 13] = [
     (0x01, 1),
     (0x02, 2),
@@ -56,27 +56,27 @@ const WITH_IMM: u32 = 1 << 1;
 /// `IBV_WC_WITH_INV`.
 const WITH_INV: u32 = 1 << 3;
 
-/// How many bytes a completion says.
+/// Length in a work completion.
 #[derive(Clone, Copy)]
 pub enum Bytes {
-    /// The provider writes none.
-    LeftAlone,
-    Wqe,
+    /// The provider does not write it.
+    Unwritten,
+    Cqe,
     Eight,
 }
 
-/// What stands in a completion where the provider has written nothing.
+/// Fill byte of fields that the provider does not write.
 const UNTOUCHED: u8 = 0xa5;
 
-/// A completion that nobody has written to.
+/// A work completion filled with [`UNTOUCHED`].
 pub fn untouched() -> ib::ibv_wc {
     let bytes = [UNTOUCHED; size_of::<ib::ibv_wc>()];
-    // SAFETY: the structure is made of integers, and has this size.
+    // SAFETY: the structure consists of integers and has this size.
     unsafe { std::mem::transmute::<[u8; size_of::<ib::ibv_wc>()], ib::ibv_wc>(bytes) }
 }
 
-/// What `ibv_poll_cq` said, against the tables above.
-pub fn check(wc: &ib::ibv_wc, id: u64, entry: &Wqe) {
+/// Compares a result of `ibv_poll_cq` with the tables.
+pub fn check(wc: &ib::ibv_wc, id: u64, entry: &Cqe) {
     let word = u32::from_ne_bytes([UNTOUCHED; 4]);
     let error = matches!(
         entry.opcode,
@@ -89,7 +89,7 @@ pub fn check(wc: &ib::ibv_wc, id: u64, entry: &Wqe) {
             u32::from(entry.vendor),
         )
     });
-    // Opcode, bytes, flags; then value and source, where it is a receive.
+    // Opcode, bytes and flags; value and source of receives.
     let (opcode, bytes, flags, value, source) = if error.is_some() {
         (word, word, 0, word, word)
     } else if entry.opcode == opcode::REQUESTER {
@@ -98,8 +98,8 @@ pub fn check(wc: &ib::ibv_wc, id: u64, entry: &Wqe) {
             .find(|row| row.0 == entry.send_opcode)
             .expect("an opcode of the table");
         let bytes = match bytes {
-            Bytes::LeftAlone => word,
-            Bytes::Wqe => entry.bytes,
+            Bytes::Unwritten => word,
+            Bytes::Cqe => entry.bytes,
             Bytes::Eight => 8,
         };
         (opcode, bytes, flags, word, word)
@@ -108,7 +108,7 @@ pub fn check(wc: &ib::ibv_wc, id: u64, entry: &Wqe) {
             .into_iter()
             .find(|row| row.0 == entry.opcode)
             .expect("an opcode of the table");
-        // Immediate data keeps the order of its bytes; a key is a number.
+        // Immediate data keeps its byte order; a key is a number.
         let value = match flags {
             WITH_IMM => u32::from_ne_bytes(entry.value.to_be_bytes()),
             WITH_INV => entry.value,

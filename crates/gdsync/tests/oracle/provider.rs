@@ -1,4 +1,4 @@
-//! Debian's provider with a NIC: an open device, queue pairs that may send, completion queues into which the test writes.
+//! Objects of Debian's provider: the device, queue pairs in RTS, completion queues that the test writes.
 
 use std::ffi::c_int;
 use std::ptr::null_mut;
@@ -8,7 +8,7 @@ use ibverbs_sys as ib;
 use crate::memory::Memory;
 use crate::mlx5dv;
 
-/// An open device with a protection domain. Nothing is given back by itself: the process ends with the test.
+/// An open device with a protection domain. Nothing is destroyed: the process ends with the test.
 pub struct Device {
     pub context: *mut ib::ibv_context,
     pub pd: *mut ib::ibv_pd,
@@ -22,17 +22,17 @@ pub struct Completions {
     /// Consumer index, arming.
     pub record: Memory,
     pub entries: u32,
-    /// How many completions the test has written.
+    /// Number of CQEs that the test has written.
     pub written: u32,
 }
 
-/// A queue pair in the state RTS, and its memory.
+/// A queue pair in RTS and its memory.
 pub struct Pair {
     pub qp: *mut ib::ibv_qp,
     pub number: u32,
-    /// By which a completion names it.
+    /// The user index in its CQEs.
     pub user_index: u32,
-    /// What the provider made of the sizes that were asked for.
+    /// The granted capabilities.
     pub cap: ib::ibv_qp_cap,
     /// Send queue: blocks of 64 bytes.
     pub sq: Memory,
@@ -43,21 +43,21 @@ pub struct Pair {
     pub record: Memory,
     /// Both buffers of the doorbell register.
     pub register: Memory,
-    /// The size of one of them; 0 where it takes eight bytes alone.
+    /// Size of one buffer; 0 for a doorbell of eight bytes.
     pub buffer_size: usize,
 }
 
 impl Device {
-    /// Opens the only device there is.
+    /// Opens the only device.
     pub fn open() -> Self {
         let mut count: c_int = 0;
         // SAFETY: room for a number.
         let list = unsafe { ib::ibv_get_device_list(&mut count) };
         assert!(
             !list.is_null() && count == 1,
-            "{count} devices; the double has one"
+            "{count} devices; the fake kernel has one"
         );
-        // SAFETY: the list has one device, opened before the list is given back.
+        // SAFETY: the list has one device and is freed after the open.
         let context = unsafe { ib::ibv_open_device(*list) };
         assert!(
             !context.is_null(),
@@ -76,7 +76,7 @@ impl Device {
         Self { context, pd }
     }
 
-    /// A completion queue of at least so many entries.
+    /// A completion queue of at least `entries` CQEs.
     pub fn completions(&self, entries: i32) -> Completions {
         // SAFETY: the open context; no channel.
         let cq = unsafe { ib::ibv_create_cq(self.context, entries - 1, null_mut(), null_mut(), 0) };
@@ -85,18 +85,18 @@ impl Device {
             "ibv_create_cq: {}",
             std::io::Error::last_os_error()
         );
-        let told = mlx5dv::completion_queue(cq);
-        assert_eq!(told.cqe_size, 64, "MLX5_CQE_SIZE is not for this test");
+        let layout = mlx5dv::completion_queue(cq);
+        assert_eq!(layout.cqe_size, 64, "MLX5_CQE_SIZE is not for this test");
         Completions {
             cq,
-            buffer: Memory::new(told.buf, told.cqe_cnt as usize * 64),
-            record: Memory::new(told.dbrec.cast(), 8),
-            entries: told.cqe_cnt,
+            buffer: Memory::new(layout.buf, layout.cqe_cnt as usize * 64),
+            record: Memory::new(layout.dbrec.cast(), 8),
+            entries: layout.cqe_cnt,
             written: 0,
         }
     }
 
-    /// A queue pair that may send and receive.
+    /// A queue pair in RTS.
     pub fn pair(
         &self,
         kind: ib::ibv_qp_type::Type,
@@ -129,29 +129,29 @@ impl Device {
                 qp_state: state,
                 ..Default::default()
             };
-            // `IBV_QP_STATE`: the kernel's double asks for nothing else.
+            // `IBV_QP_STATE`: the fake kernel requires nothing else.
             // SAFETY: the live queue pair.
             let result = unsafe { ib::ibv_modify_qp(qp, &mut change, 1) };
             assert_eq!(result, 0, "ibv_modify_qp to {state}");
         }
         // SAFETY: the live queue pair; its number does not change.
         let number = unsafe { (*qp).qp_num };
-        let told = mlx5dv::queue_pair(qp);
-        assert_eq!(told.sq.stride, 64);
-        let buffer_size = told.bf.size as usize;
+        let layout = mlx5dv::queue_pair(qp);
+        assert_eq!(layout.sq.stride, 64);
+        let buffer_size = layout.bf.size as usize;
         Pair {
             qp,
             number,
             user_index: user_index(number),
             cap: attributes.cap,
-            sq: Memory::new(told.sq.buf, told.sq.wqe_cnt as usize * 64),
+            sq: Memory::new(layout.sq.buf, layout.sq.wqe_cnt as usize * 64),
             rq: Memory::new(
-                told.rq.buf,
-                told.rq.wqe_cnt as usize * told.rq.stride as usize,
+                layout.rq.buf,
+                layout.rq.wqe_cnt as usize * layout.rq.stride as usize,
             ),
-            rq_stride: told.rq.stride as usize,
-            record: Memory::new(told.dbrec.cast(), 8),
-            register: Memory::new(told.bf.reg, (2 * buffer_size).max(8)),
+            rq_stride: layout.rq.stride as usize,
+            record: Memory::new(layout.dbrec.cast(), 8),
+            register: Memory::new(layout.bf.reg, (2 * buffer_size).max(8)),
             buffer_size,
         }
     }
@@ -168,27 +168,27 @@ impl Device {
     }
 }
 
-/// The user index that the provider gave a queue pair, as the double heard it.
+/// The user index that the provider passed to the fake kernel.
 fn user_index(number: u32) -> u32 {
     type UserIndex = unsafe extern "C" fn(u32) -> u32;
-    let double = libloading::os::unix::Library::this();
+    let fake = libloading::os::unix::Library::this();
     // SAFETY: the function's signature in crate fake-uverbs, which is preloaded.
-    let ask = unsafe { double.get::<UserIndex>(b"fake_uverbs_user_index\0") }
-        .expect("the double is preloaded");
-    // SAFETY: no arguments in memory.
-    let index = unsafe { ask(number) };
+    let query = unsafe { fake.get::<UserIndex>(b"fake_uverbs_user_index\0") }
+        .expect("fake-uverbs is preloaded");
+    // SAFETY: the function takes no pointers.
+    let index = unsafe { query(number) };
     assert_ne!(index, u32::MAX, "queue pair {number:#x}");
     index
 }
 
 impl Completions {
-    /// Writes 64 bytes where the next completion goes; that one still goes there.
+    /// Writes 64 bytes to the next slot without advancing.
     pub fn place(&self, entry: &[u8; 64]) {
         self.buffer
             .write((self.written % self.entries) as usize * 64, entry);
     }
 
-    /// Writes a completion's 64 bytes, as the NIC does.
+    /// Writes a CQE as the NIC does.
     pub fn put(&mut self, entry: &[u8; 64]) {
         self.place(entry);
         self.written += 1;
@@ -199,13 +199,13 @@ impl Completions {
         (self.written / self.entries) as u8 & 1
     }
 
-    /// Takes at most one completion. Fields that the provider leaves alone stay as they are in `wc`.
+    /// Polls at most one completion. Keeps fields of `wc` that the provider does not write.
     pub fn poll(&self, wc: &mut ib::ibv_wc) -> c_int {
         // SAFETY: the live queue, and room for one completion.
         unsafe { ib::ibv_poll_cq(self.cq, 1, wc) }
     }
 
-    /// Takes as many completions as there are and there is room for.
+    /// Polls up to `room.len()` completions.
     pub fn poll_all(&self, room: &mut [ib::ibv_wc]) -> c_int {
         let count = c_int::try_from(room.len()).expect("a few");
         // SAFETY: the live queue, and room for so many.

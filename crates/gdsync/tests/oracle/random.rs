@@ -1,6 +1,6 @@
-//! Numbers that look random and are the same in every run: SplitMix64 (Steele, Lea and Flood, 2014).
+//! Reproducible pseudo-random numbers: SplitMix64 (Steele, Lea and Flood, 2014).
 
-/// A generator, by its seed.
+/// A generator with its seed.
 pub struct Random(pub u64);
 
 impl Random {
@@ -26,8 +26,8 @@ impl Random {
         (self.bits() % end as u64) as usize
     }
 
-    /// True in one case of `of`.
-    pub fn one_in(&mut self, of: usize) -> bool {
-        self.below(of) == 0
+    /// True with probability 1/`n`.
+    pub fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
     }
 }

@@ -1,5 +1,5 @@
-//! Random receive requests through Debian's provider and through our encoder: every byte of the receive queue and its doorbell
-//! record, over many passes of the queue and of the counter's 16 bits.
+//! Random receives by Debian's provider and by our encoder: compares every byte of the receive queue and the doorbell record, over
+//! many passes of the queue and of the 16-bit counter.
 
 use std::collections::VecDeque;
 use std::ptr::null_mut;
@@ -14,7 +14,7 @@ use crate::random::Random;
 use crate::request::{Sge, piece};
 use crate::send::difference;
 
-/// Requests of each run: the counter of 16 bits goes round.
+/// Requests per run: the 16-bit counter wraps.
 const REQUESTS: u32 = 70_000;
 
 #[test]
@@ -29,7 +29,7 @@ fn four_pieces() {
     inside("receive::four_pieces", &[], || run(4));
 }
 
-/// Entries of 128 bytes: the provider gives more room than the five pieces that were asked for.
+/// WQEs of 128 bytes: the provider rounds up five SGEs to eight.
 #[test]
 #[ignore = "needs libmlx5"]
 fn five_pieces() {
@@ -79,7 +79,7 @@ fn run(most_pieces: u32) {
         for (id, pieces) in &chain {
             let start = counter as usize * pair.rq_stride % expected.len();
             let encoded = encode::receive(pieces, pair.rq_stride);
-            // Behind the end the provider leaves the entry as it was.
+            // The provider does not write bytes after the end segment.
             let counted = pieces.iter().filter(|piece| piece.length != 0).count() * 16 + 16;
             let counted = counted.min(pair.rq_stride);
             expected[start..start + counted].copy_from_slice(&encoded[..counted]);
@@ -98,7 +98,7 @@ fn run(most_pieces: u32) {
             difference(&found, &expected)
         );
         for (start, pieces) in entries {
-            // What the provider wrote, as our decoder reads it.
+            // Our decoder reads the provider's bytes.
             assert_eq!(
                 encode::received(&found[start..start + pair.rq_stride]),
                 pieces
@@ -117,7 +117,7 @@ fn run(most_pieces: u32) {
     }
 }
 
-/// Completes some of the receives, the oldest first.
+/// Completes some receives, oldest first.
 fn complete(
     pair: &Pair,
     received: &mut Completions,
@@ -137,7 +137,7 @@ fn complete(
     }
 }
 
-/// One list of requests, in their order.
+/// Posts one list of requests.
 fn post(pair: &Pair, chain: &[(u64, Vec<Sge>)]) {
     let mut pieces: Vec<Vec<ib::ibv_sge>> = chain
         .iter()
@@ -159,7 +159,7 @@ fn post(pair: &Pair, chain: &[(u64, Vec<Sge>)]) {
         next = work;
     }
     let mut bad = null_mut();
-    // SAFETY: the live queue pair; requests that lead to each other and to their pieces.
+    // SAFETY: the queue pair is live; the requests and their SGEs outlive the call.
     let result = unsafe { ib::ibv_post_recv(pair.qp, next, &mut bad) };
     assert_eq!(result, 0, "ibv_post_recv of {chain:#x?}");
 }

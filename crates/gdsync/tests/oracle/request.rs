@@ -1,4 +1,4 @@
-//! A work request as plain values, how one is made at random, and how libibverbs is told of it.
+//! Work requests as plain values: random generation, and conversion to libibverbs.
 
 use ibverbs_sys as ib;
 use ibverbs_sys::{ibv_send_flags as flags, ibv_wr_opcode as opcode};
@@ -6,7 +6,7 @@ use ibverbs_sys::{ibv_send_flags as flags, ibv_wr_opcode as opcode};
 use crate::address::Address;
 use crate::random::Random;
 
-/// A work request: what both the provider and our encoder are given.
+/// A work request, input of both the provider and our encoder.
 #[derive(Debug, Clone)]
 pub struct Request {
     pub id: u64,
@@ -14,17 +14,17 @@ pub struct Request {
     pub signalled: bool,
     pub fenced: bool,
     pub solicited: bool,
-    /// The bytes are copied into the queue.
+    /// Inline data.
     pub inline: bool,
     pub pieces: Vec<Sge>,
     pub to: Option<Destination>,
 }
 
-/// What a request does.
+/// Operation of a request.
 #[derive(Debug, Clone, Copy)]
 pub enum Operation {
     Send,
-    /// Immediate data is four bytes as they travel.
+    /// Immediate data in network byte order.
     SendImmediate([u8; 4]),
     Write(Remote),
     WriteImmediate(Remote, [u8; 4]),
@@ -33,14 +33,14 @@ pub enum Operation {
     FetchAdd(Remote, u64),
 }
 
-/// Memory of the remote side.
+/// Remote memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Remote {
     pub address: u64,
     pub key: u32,
 }
 
-/// A piece of local memory.
+/// A range of local memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Sge {
     pub address: u64,
@@ -48,7 +48,7 @@ pub struct Sge {
     pub key: u32,
 }
 
-/// Where a datagram goes.
+/// Destination of a datagram.
 #[derive(Debug, Clone, Copy)]
 pub struct Destination {
     pub address: Address,
@@ -56,20 +56,20 @@ pub struct Destination {
     pub key: u32,
 }
 
-/// Which requests a queue pair takes.
+/// Requests that a queue pair supports.
 pub struct Kind<'a> {
     pub datagrams: bool,
-    /// Reads and atomics: on RC alone.
+    /// Reads and atomics: only on RC.
     pub reads: bool,
     pub most_pieces: usize,
     pub most_inline: usize,
-    /// Memory that inline data may be copied from.
+    /// Source memory of inline data.
     pub arena: &'a [u8],
     pub addresses: &'a [Address],
 }
 
 impl Request {
-    /// A request of any kind that the queue pair takes.
+    /// A random request that the queue pair supports.
     pub fn random(random: &mut Random, kind: &Kind) -> Self {
         let operation = operation(random, kind);
         let may_be_inline = !matches!(
@@ -78,7 +78,7 @@ impl Request {
         );
         let inline = may_be_inline && random.one_in(2);
         let pieces = match operation {
-            // Now and then other lengths than the 8 bytes that the provider writes whatever is asked for.
+            // Sometimes another length than 8; the provider writes 8 anyway.
             Operation::CompareSwap(..) | Operation::FetchAdd(..) if !random.one_in(4) => {
                 vec![Sge {
                     length: 8,
@@ -106,7 +106,7 @@ impl Request {
         }
     }
 
-    /// As libibverbs takes it: the pieces, and the request without its pointers.
+    /// SGEs and request for libibverbs; the caller sets the pointers.
     pub fn of_verbs(&self) -> (Vec<ib::ibv_sge>, ib::ibv_send_wr) {
         let mut work = ib::ibv_send_wr {
             wr_id: self.id,
@@ -153,7 +153,7 @@ impl Request {
             Operation::CompareSwap(remote, compare_add, swap) => {
                 work.wr.atomic = atomic(remote, compare_add, swap)
             }
-            // The provider does not look at what is to be swapped in.
+            // The provider ignores the swap value.
             Operation::FetchAdd(remote, add) => {
                 work.wr.atomic = atomic(remote, add, 0x5555_5555_5555_5555)
             }
@@ -168,7 +168,7 @@ impl Request {
         (self.pieces.iter().map(Sge::of_verbs).collect(), work)
     }
 
-    /// The bytes that go inline, from the memory that the pieces lead to.
+    /// The inline data, read from the arena.
     pub fn inline_bytes(&self, arena: &[u8]) -> Vec<u8> {
         let from = |piece: &Sge| {
             let start = usize::try_from(piece.address).expect("64 bits") - arena.as_ptr() as usize;
@@ -179,7 +179,7 @@ impl Request {
 }
 
 impl Sge {
-    /// As libibverbs takes it.
+    /// The SGE for libibverbs.
     pub fn of_verbs(&self) -> ib::ibv_sge {
         ib::ibv_sge {
             addr: self.address,
@@ -222,7 +222,7 @@ fn operation(random: &mut Random, kind: &Kind) -> Operation {
     }
 }
 
-/// A piece of memory that only a NIC would look at; one in five is of no bytes.
+/// A random SGE that the provider does not dereference; one in five is empty.
 pub fn piece(random: &mut Random) -> Sge {
     let length = match random.below(5) {
         0 => 0,
@@ -236,7 +236,7 @@ pub fn piece(random: &mut Random) -> Sge {
     }
 }
 
-/// Pieces of the arena, together no longer than may go inline.
+/// SGEs in the arena, together within the inline limit.
 fn inline_pieces(random: &mut Random, kind: &Kind) -> Vec<Sge> {
     let mut left = match random.below(8) {
         0 => kind.most_inline,

@@ -1,5 +1,5 @@
-//! Random send requests through Debian's provider and through our encoder: every byte of the send queue, the doorbell record
-//! and the doorbell register, over many passes of the queue and of the counter's 16 bits.
+//! Random sends by Debian's provider and by our encoder: compares every byte of the send queue, the doorbell record and the
+//! doorbell register, over many passes of the queue and of the 16-bit counter.
 
 use std::collections::VecDeque;
 use std::ptr::null_mut;
@@ -14,10 +14,10 @@ use crate::provider::{Completions, Device, Pair};
 use crate::random::Random;
 use crate::request::{Kind, Request};
 
-/// Requests of each run, at least.
+/// Minimum requests per run.
 const REQUESTS: usize = 10_000;
 
-/// Blocks of each run, at least: the counter of 16 bits goes round.
+/// Minimum blocks per run: the 16-bit counter wraps.
 const BLOCKS: u32 = 70_000;
 
 #[test]
@@ -70,7 +70,7 @@ fn blue_flame() {
     });
 }
 
-/// BlueFlame is on, and the queue pair is one too many to have a register of its own.
+/// With BlueFlame, but the queue pair shares its register with others.
 #[test]
 #[ignore = "needs libmlx5"]
 fn shared_register() {
@@ -90,18 +90,18 @@ fn datagrams_by_blue_flame() {
 /// How a doorbell is rung.
 #[derive(Clone, Copy, PartialEq)]
 enum Doorbell {
-    /// The first eight bytes of the last entry.
+    /// The first eight bytes of the last WQE.
     Eight,
-    /// All of an entry that was posted alone and is not larger than the register's buffer, in blocks; eight bytes otherwise.
+    /// Whole blocks of a WQE that is posted alone and fits in the register's buffer; otherwise eight bytes.
     BlueFlame,
-    /// The first eight bytes, always to the same place.
+    /// The first eight bytes, always to the same address.
     Shared,
 }
 
-/// A request that was posted and is not completed.
+/// A request without a completion.
 struct Posted {
     id: u64,
-    /// The index of its first block, by the counter.
+    /// Counter of its first block.
     index: u32,
     opcode: u8,
 }
@@ -119,13 +119,13 @@ fn run(kind: ib::ibv_qp_type::Type, signals_all: bool, doorbell: Doorbell) {
         max_inline_data: 700,
     };
     if doorbell == Doorbell::Shared {
-        // As many as have a register of their own in the double.
+        // The fake kernel has 15 registers that are not shared.
         for _ in 0..15 {
             device.pair(kind, &sent, &received, cap, signals_all);
         }
     }
     let pair = device.pair(kind, &sent, &received, cap, signals_all);
-    // The double's registers have two buffers of 256 bytes, which are used by turns.
+    // The fake kernel's registers have two buffers of 256 bytes, used alternately.
     assert_eq!(
         pair.buffer_size,
         if doorbell == Doorbell::Shared { 0 } else { 256 }
@@ -162,15 +162,15 @@ fn run(kind: ib::ibv_qp_type::Type, signals_all: bool, doorbell: Doorbell) {
     }
 }
 
-/// The send queue as we would have it, beside the provider's.
+/// The expected state of the provider's send queue.
 struct Queue<'a> {
     pair: &'a Pair,
     doorbell: Doorbell,
     signals_all: bool,
     datagrams: bool,
-    /// Blocks posted.
+    /// Number of posted blocks.
     counter: u32,
-    /// Which of the register's buffers the next doorbell goes to.
+    /// Offset of the register's buffer for the next doorbell.
     buffer: usize,
     posted: VecDeque<Posted>,
 }
@@ -188,9 +188,9 @@ impl<'a> Queue<'a> {
         }
     }
 
-    /// Posts requests in one list and compares all that the provider has written with what our encoder says.
+    /// Posts requests in one list and compares everything that the provider has written with our encoding.
     ///
-    /// The whole queue is filled with one byte before, so that what the provider leaves alone is seen too.
+    /// The queue is filled with one byte first, to detect bytes that the provider does not write.
     fn post(&mut self, chain: &[Request], arena: &[u8], random: &mut Random) {
         let fill = random.byte();
         self.pair.sq.fill(fill);
@@ -207,7 +207,7 @@ impl<'a> Queue<'a> {
             assert_eq!(encoded.blocks.len() % 64, 0);
             let length = expected.len();
             let start = self.counter as usize * 64 % length;
-            for at in (0..encoded.segments * 16).filter(|at| !encoded.left_alone.contains(at)) {
+            for at in (0..encoded.segments * 16).filter(|at| !encoded.unwritten.contains(at)) {
                 expected[(start + at) % length] = encoded.blocks[at];
             }
             last = (self.counter, encoded.segments);
@@ -228,10 +228,10 @@ impl<'a> Queue<'a> {
             difference(&found, &expected)
         );
         for (start, blocks) in entries {
-            // What the provider wrote, as our decoder reads it, is the same entry.
+            // Our decoder reads the provider's bytes as the same WQE.
             let around = found[start..].iter().chain(&found);
             let written: Vec<u8> = around.take(blocks.len()).copied().collect();
-            assert_eq!(encode::again(&written, self.datagrams), blocks);
+            assert_eq!(encode::reencode(&written, self.datagrams), blocks);
         }
         let record = self.pair.record;
         assert_eq!(
@@ -243,7 +243,7 @@ impl<'a> Queue<'a> {
         self.check_doorbell(last, chain.len(), &expected, !fill);
     }
 
-    /// The register: what was written where, and nothing else.
+    /// Compares the whole doorbell register.
     fn check_doorbell(
         &mut self,
         (index, segments): (u32, usize),
@@ -278,7 +278,7 @@ impl<'a> Queue<'a> {
         self.buffer ^= size;
     }
 
-    /// Completes requests up to a random one, as a NIC does that was asked for this one's completion alone.
+    /// Completes requests up to a random one by a single CQE.
     fn complete(&mut self, sent: &mut Completions, random: &mut Random) {
         let last = random.below(self.posted.len());
         let posted = self
@@ -297,7 +297,7 @@ impl<'a> Queue<'a> {
     }
 }
 
-/// One list of requests, in their order.
+/// Posts one list of requests.
 fn post(pair: &Pair, chain: &[Request]) {
     let mut works: Vec<_> = chain.iter().map(Request::of_verbs).collect();
     let mut next = null_mut();
@@ -307,7 +307,7 @@ fn post(pair: &Pair, chain: &[Request]) {
         next = work;
     }
     let mut bad = null_mut();
-    // SAFETY: the live queue pair; requests that lead to each other and to their pieces, and inline pieces to the arena.
+    // SAFETY: the queue pair is live; the requests, their SGEs and the arena of inline data outlive the call.
     let result = unsafe { ib::ibv_post_send(pair.qp, next, &mut bad) };
     assert_eq!(result, 0, "ibv_post_send of {chain:#x?}");
 }

@@ -1,4 +1,4 @@
-//! Address handles as direct verbs show them: the same way that a datagram's entry has.
+//! Address vectors of direct verbs decode to the address in a WQE.
 
 use std::ptr::NonNull;
 
@@ -12,15 +12,15 @@ use crate::random::Random;
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn of_every_kind() {
-    inside("vectors::of_every_kind", &[], || {
+fn decodes_address_vectors() {
+    inside("vectors::decodes_address_vectors", &[], || {
         let device = Device::open();
         let context = NonNull::new(device.context).expect("open");
-        // SAFETY: it stays open until the process ends.
+        // SAFETY: the context stays open until the process ends.
         let context = unsafe { verbs::Context::foreign(context) }.expect("libibverbs is there");
         for address in addresses(&device, &mut Random(0x6176), 400) {
             let handle = NonNull::<ib::ibv_ah>::new(address.handle).expect("a handle");
-            // SAFETY: the live handle, of this device.
+            // SAFETY: the handle is live and belongs to this device.
             let vector = unsafe { context.address_vector(handle) }.expect("mlx5");
             assert!(
                 encode::is_path(vector.bytes(), &address),

@@ -1,4 +1,4 @@
-//! What goes wrong completes as a NIC would tell it, and no stream waits for what does not come.
+//! Errors complete with a NIC's syndromes, and no stream waits forever.
 
 use gdsync::hca::{Access, RetryPolicy};
 use gdsync::wire::{DataSegment, Event, RemoteAddress, Wqe};
@@ -8,7 +8,7 @@ use crate::machine::{infiniband, on, with};
 use crate::sides::{SMALL, Side, failure};
 use crate::{connected_pair, side};
 
-/// A status of verbs.h, and the syndrome of mlx5dv.h that rdma-core's mlx5 reads it from.
+/// Status of verbs.h, and the syndrome of mlx5dv.h from which rdma-core's mlx5 derives it.
 const STATUSES: [(u32, u8); 13] = [
     (1, 0x01),
     (2, 0x02),
@@ -26,8 +26,8 @@ const STATUSES: [(u32, u8); 13] = [
 ];
 
 #[test]
-fn each_status_of_verbs_is_its_syndrome_and_all_else_is_flushed() {
-    let test = "errors::each_status_of_verbs_is_its_syndrome_and_all_else_is_flushed";
+fn converts_status_and_flushes() {
+    let test = "errors::converts_status_and_flushes";
     let machines = STATUSES.map(|(status, _)| {
         let vendor_err = 0x80 + status;
         with(
@@ -40,7 +40,7 @@ fn each_status_of_verbs_is_its_syndrome_and_all_else_is_flushed() {
         let (mut local, mut peer) = connected_pair(&SMALL(), RetryPolicy::default());
         local.pair.receive.post(&[local.at(0, 8)]).unwrap();
         let write = |peer: &Side| Wqe::write(peer.region.remote(0), &[]).inline(b"x");
-        // The first is done and not told; the second fails, though it is not signalled; the third is given up.
+        // The first succeeds unsignalled, the second fails unsignalled, the third is flushed.
         local.ring(&write(&peer));
         let failing = local.ring(&write(&peer));
         local.wait_sent();
@@ -60,7 +60,7 @@ fn each_status_of_verbs_is_its_syndrome_and_all_else_is_flushed() {
         };
         assert_eq!(failed.opcode, 8);
         assert_eq!(local.next_failed(), (0x05, 0));
-        // So is what was posted, and what is posted and rung from now on.
+        // Posted receives are flushed, and so is later work.
         let flushed = local.next_received();
         assert!(matches!(flushed.event, Event::ReceiveFailed(_)));
         assert_eq!((flushed.counter, failure(&flushed).0), (0, 0x05));
@@ -68,7 +68,7 @@ fn each_status_of_verbs_is_its_syndrome_and_all_else_is_flushed() {
         local.pair.receive.post(&[local.at(0, 8)]).unwrap();
         local.synchronize();
         assert_eq!(failure(&local.next_received()).0, 0x05);
-        // The remote side's next request meets nobody.
+        // The remote side's next request gets no answer.
         let orphan = Wqe::write(local.region.remote(0), &[])
             .inline(b"x")
             .signalled();
@@ -78,8 +78,8 @@ fn each_status_of_verbs_is_its_syndrome_and_all_else_is_flushed() {
 }
 
 #[test]
-fn what_never_goes_to_verbs_is_flushed_too_behind_what_failed() {
-    let test = "errors::what_never_goes_to_verbs_is_flushed_too_behind_what_failed";
+fn flushes_nops_after_an_error() {
+    let test = "errors::flushes_nops_after_an_error";
     on(
         test,
         &[with("fail", json!([{"nth": 1, "status": 11}]))],
@@ -103,16 +103,16 @@ fn what_never_goes_to_verbs_is_flushed_too_behind_what_failed() {
 }
 
 #[test]
-fn memory_that_is_not_registered_is_told_in_its_turn() {
-    let test = "errors::memory_that_is_not_registered_is_told_in_its_turn";
+fn unregistered_memory_fails_in_order() {
+    let test = "errors::unregistered_memory_fails_in_order";
     on(test, &[infiniband()], |_| {
         let wrong: [fn(&Side) -> DataSegment; 5] = [
-            // No such key.
+            // Unknown key.
             |side| DataSegment {
                 key: 0x0bad_0bad,
                 ..side.at(0, 8)
             },
-            // It ends before, and begins after.
+            // Across the end, and after it.
             |side| side.at(8185, 8),
             |side| side.at(8192, 1),
             |side| DataSegment {
@@ -126,7 +126,7 @@ fn memory_that_is_not_registered_is_told_in_its_turn() {
         ];
         for wrong in wrong {
             let (mut local, mut peer) = connected_pair(&SMALL(), RetryPolicy::default());
-            // One doorbell for the three: what stands behind is not done, though it could be.
+            // One doorbell for all three: the last one is valid but not executed.
             let entries = [
                 Wqe::write(peer.region.remote(0), &[local.at(0, 8)]).signalled(),
                 Wqe::write(peer.region.remote(0), &[local.at(0, 8), wrong(&local)]),
@@ -147,7 +147,7 @@ fn memory_that_is_not_registered_is_told_in_its_turn() {
             assert_eq!((second.counter, failure(&second)), (bad, (0x04, 0)));
             assert_eq!(local.next_failed(), (0x05, 0));
             assert_eq!(peer.seen(64, 6), [0; 6]);
-            // Verbs saw nothing wrong, and yet the remote side meets nobody any more.
+            // The verbs queue pair had no error, but is destroyed: the remote side gets no answer.
             let orphan = Wqe::write(local.region.remote(0), &[]).inline(b"x");
             assert_eq!(failure(&peer.sent(&orphan)).0, 0x15);
         }
@@ -155,9 +155,8 @@ fn memory_that_is_not_registered_is_told_in_its_turn() {
 }
 
 #[test]
-fn memory_that_may_not_be_written_and_memory_that_is_deregistered_are_not_reached() {
-    let test =
-        "errors::memory_that_may_not_be_written_and_memory_that_is_deregistered_are_not_reached";
+fn checks_local_access() {
+    let test = "errors::checks_local_access";
     on(test, &[infiniband()], |_| {
         let (mut local, peer) = connected_pair(&SMALL(), RetryPolicy::default());
         let only_read = local.hca.register(&local.memory, Access::NONE).unwrap();
@@ -173,14 +172,14 @@ fn memory_that_may_not_be_written_and_memory_that_is_deregistered_are_not_reache
             failure(&local.sent(&Wqe::read(peer.region.remote(0), &[piece]))),
             (0x04, 0)
         );
-        // Verbs themselves would let it: whoever may write from afar may write here.
+        // Verbs alone would allow it, because remote write implies local write.
         let (mut local, peer) = connected_pair(&SMALL(), RetryPolicy::default());
         let access = Access {
             remote_write: true,
             ..Access::NONE
         };
-        let from_afar = local.hca.register(&local.memory, access).unwrap();
-        let piece = from_afar.segment(0, 8);
+        let write_only = local.hca.register(&local.memory, access).unwrap();
+        let piece = write_only.segment(0, 8);
         assert_eq!(
             failure(&local.sent(&Wqe::read(peer.region.remote(0), &[piece]))),
             (0x04, 0)
@@ -197,8 +196,8 @@ fn memory_that_may_not_be_written_and_memory_that_is_deregistered_are_not_reache
 }
 
 #[test]
-fn the_far_side_reaches_what_is_registered_and_nothing_else() {
-    let test = "errors::the_far_side_reaches_what_is_registered_and_nothing_else";
+fn checks_remote_access() {
+    let test = "errors::checks_remote_access";
     on(test, &[infiniband()], |_| {
         let register = |side: &Side, access| {
             side.hca
@@ -234,7 +233,7 @@ fn the_far_side_reaches_what_is_registered_and_nothing_else() {
             peer.pair.receive.post(&[peer.at(0, 8)]).unwrap();
             let beyond = Wqe::write(outside(part.address, part.rkey), &[]).inline(b"8 bytes.");
             assert_eq!(failure(&local.sent(&beyond)).0, 0x13);
-            // Its queue pair is lost too.
+            // The remote queue pair fails too.
             peer.wait_received();
             peer.synchronize();
             assert_eq!(failure(&peer.next_received()).0, 0x05);
@@ -247,8 +246,8 @@ fn the_far_side_reaches_what_is_registered_and_nothing_else() {
 }
 
 #[test]
-fn a_receive_that_cannot_take_the_message_fails_on_both_sides() {
-    let test = "errors::a_receive_that_cannot_take_the_message_fails_on_both_sides";
+fn unusable_receive_fails_both_sides() {
+    let test = "errors::unusable_receive_fails_both_sides";
     on(test, &[infiniband()], |_| {
         let (mut local, mut peer) = connected_pair(&SMALL(), RetryPolicy::default());
         peer.pair.receive.post(&[peer.at(0, 4)]).unwrap();
@@ -259,7 +258,7 @@ fn a_receive_that_cannot_take_the_message_fails_on_both_sides() {
         );
         assert_eq!(failure(&peer.next_received()).0, 0x01);
         assert_eq!(failure(&peer.next_received()).0, 0x05);
-        // Memory that is not registered: it fails when it is the next, and the one before it takes its message.
+        // Unregistered memory: the receive fails when it is the next one; the one before succeeds.
         let (mut local, mut peer) = connected_pair(&SMALL(), RetryPolicy::default());
         peer.pair.receive.post(&[peer.at(0, 8)]).unwrap();
         let unknown = DataSegment {
@@ -281,10 +280,10 @@ fn a_receive_that_cannot_take_the_message_fails_on_both_sides() {
 }
 
 #[test]
-fn an_entry_that_is_none_fails_by_its_index_or_its_queue_pair() {
-    let test = "errors::an_entry_that_is_none_fails_by_its_index_or_its_queue_pair";
+fn rejects_too_many_sges_and_unaligned_atomics() {
+    let test = "errors::rejects_too_many_sges_and_unaligned_atomics";
     on(test, &[infiniband()], |_| {
-        // Far more pieces than a request of verbs has.
+        // More SGEs than the device supports.
         let (mut local, peer) = connected_pair(&SMALL(), RetryPolicy::default());
         let pieces: Vec<_> = (0..17).map(|at| local.at(at, 1)).collect();
         assert_eq!(
@@ -300,7 +299,7 @@ fn an_entry_that_is_none_fails_by_its_index_or_its_queue_pair() {
                 .failed()
                 .is_none()
         );
-        // No atomic operation on a word that is none.
+        // An unaligned atomic.
         let remote = peer.region.remote(4);
         let add = gdsync::wire::Operation::FetchAdd { remote, add: 1 };
         assert_eq!(
@@ -311,8 +310,8 @@ fn an_entry_that_is_none_fails_by_its_index_or_its_queue_pair() {
 }
 
 #[test]
-fn who_has_no_patience_is_told_that_nothing_was_posted() {
-    let test = "errors::who_has_no_patience_is_told_that_nothing_was_posted";
+fn retries_run_out() {
+    let test = "errors::retries_run_out";
     on(test, &[infiniband()], |_| {
         let timeout = RetryPolicy {
             retries: Some(3),
@@ -324,8 +323,8 @@ fn who_has_no_patience_is_told_that_nothing_was_posted() {
 }
 
 #[test]
-fn a_device_that_completes_nothing_releases_the_stream_when_the_hca_ends() {
-    let test = "errors::a_device_that_completes_nothing_releases_the_stream_when_the_hca_ends";
+fn drop_releases_streams() {
+    let test = "errors::drop_releases_streams";
     on(test, &[with("swallow", json!(1))], |_| {
         let (mut local, peer) = connected_pair(&SMALL(), RetryPolicy::default());
         let write = local.ring(
@@ -333,7 +332,7 @@ fn a_device_that_completes_nothing_releases_the_stream_when_the_hca_ends() {
                 .inline(b"x")
                 .signalled(),
         );
-        // It is rung, whether the HCA has heard it or not.
+        // The doorbell is written; the HCA may not have read it yet.
         local.synchronize();
         local.wait_sent();
         let Side {
@@ -354,8 +353,8 @@ fn a_device_that_completes_nothing_releases_the_stream_when_the_hca_ends() {
 }
 
 #[test]
-fn a_device_that_answers_no_more_fails_what_it_is_asked_for() {
-    let test = "errors::a_device_that_answers_no_more_fails_what_it_is_asked_for";
+fn device_errors_fail_requests() {
+    let test = "errors::device_errors_fail_requests";
     let machines = [
         "ibv_poll_cq",
         "ibv_post_recv",
@@ -364,7 +363,7 @@ fn a_device_that_answers_no_more_fails_what_it_is_asked_for() {
     ]
     .map(|function| {
         let mut machine = infiniband();
-        // EIO. A queue pair is given its port by the first change of its state.
+        // EIO. The first ibv_modify_qp is the transition to INIT.
         machine["errors_after"] = match function {
             "ibv_modify_qp" => json!({function: {"calls": 1, "code": 5, "sticky": true}}),
             _ => json!({function: {"calls": 0, "code": 5, "sticky": true}}),
@@ -376,7 +375,7 @@ fn a_device_that_answers_no_more_fails_what_it_is_asked_for() {
         let own = side.pair.endpoint;
         let connected = side.hca.connect(own, own, RetryPolicy::default());
         match number {
-            // Whoever is first: the thread that polls, or the connection.
+            // Either the polling thread or the connection fails first.
             0 => {}
             1 | 2 => connected.unwrap(),
             _ => {

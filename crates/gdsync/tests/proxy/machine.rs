@@ -1,15 +1,14 @@
-//! A process with the simulated libibverbs: it reads its machine once a process, so each case is a process of its own, and the
-//! test starts itself.
+//! Runs a test case in a child process with the simulated libibverbs, which reads its machine once per process.
 
 use std::process::Command;
 
 use fake_nvml_build::verbs;
 use serde_json::{Value, json};
 
-/// Set for the process that uses the library: the test that is meant.
+/// Environment variable of the child: test name and case number.
 const CASE: &str = "GDSYNC_PROXY_CASE";
 
-/// Two InfiniBand NICs of a port each.
+/// Two InfiniBand NICs with one port each.
 pub fn infiniband() -> Value {
     json!({"verbs": {"devices": [
         {"name": "mlx5_0", "guid": "9803:9b03:0000:0001", "ports": [{"lid": 7}]},
@@ -17,7 +16,7 @@ pub fn infiniband() -> Value {
     ]}})
 }
 
-/// Two RoCE NICs of a port each.
+/// Two RoCE NICs with one port each.
 pub fn roce() -> Value {
     let port = |last: u8| {
         json!([{"link_layer": "ethernet", "active_mtu": 1024, "gids": [
@@ -31,17 +30,17 @@ pub fn roce() -> Value {
     ]}})
 }
 
-/// The InfiniBand machine whose first NIC has these members besides.
+/// The InfiniBand machine with an additional member of its first NIC.
 pub fn with(member: &str, value: Value) -> Value {
     let mut machine = infiniband();
     machine["verbs"]["devices"][0][member] = value;
     machine
 }
 
-/// Runs `case` in a process of its own for each of these machines; it is given which.
+/// Runs `case` in a child process for each machine. Its argument is the index of the machine.
 pub fn on(test: &str, machines: &[Value], case: impl FnOnce(usize)) {
-    if let Ok(meant) = std::env::var(CASE) {
-        if let Some((name, number)) = meant.split_once(' ')
+    if let Ok(selected) = std::env::var(CASE) {
+        if let Some((name, number)) = selected.split_once(' ')
             && name == test
         {
             case(number.parse().expect("a number"));
@@ -58,14 +57,14 @@ pub fn on(test: &str, machines: &[Value], case: impl FnOnce(usize)) {
         command.env(CASE, format!("{test} {number}"));
         command.envs(verbs::environment(&library, &file));
         let output = command.output().expect("it starts");
-        let said =
-            [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
-        // A name that is no test's would pass without a call.
-        let has_run = said[0].contains("1 passed");
+        let texts = [output.stdout, output.stderr]
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        // With a wrong test name the child would pass without running a test.
+        let has_run = texts[0].contains("1 passed");
         assert!(
             output.status.success() && has_run,
             "{machine}: {}",
-            said.concat()
+            texts.concat()
         );
     }
 }

@@ -1,5 +1,5 @@
-//! The HCA by proxy against a SIMULATED libibverbs: streams of a simulated GPU ring doorbells and wait for completions, and what the
-//! verbs device does, refuses and forgets comes back as a NIC's completion entries.
+//! ProxyHca on a SIMULATED libibverbs: streams of a simulated GPU ring doorbells and wait, and successes, errors and lost
+//! completions of the verbs device become CQEs.
 
 #![allow(clippy::unwrap_used)]
 
@@ -23,7 +23,7 @@ fn side(device: &str, request: &Request) -> Side {
     })
 }
 
-/// Two sides that are connected, of the two NICs.
+/// Two connected sides, one per NIC.
 fn connected_pair(request: &Request, timeout: RetryPolicy) -> (Side, Side) {
     let sides = (side("mlx5_0", request), side("mlx5_1", request));
     sides.0.connect(&sides.1, timeout);

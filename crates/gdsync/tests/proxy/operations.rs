@@ -1,4 +1,4 @@
-//! Every operation moves its bytes, and completes on both sides as a NIC's would.
+//! Every operation transfers its data and completes on both sides as on a NIC.
 
 use gdsync::hca::{Request, RetryPolicy};
 use gdsync::wire::{Event, Wqe};
@@ -9,8 +9,8 @@ use crate::sides::{SMALL, operations};
 use crate::{connected_pair, side};
 
 #[test]
-fn every_operation_moves_its_bytes_and_a_stream_goes_on() {
-    let test = "operations::every_operation_moves_its_bytes_and_a_stream_goes_on";
+fn every_operation() {
+    let test = "operations::every_operation";
     on(test, &[infiniband(), roce()], |_| {
         let (local, peer) = connected_pair(&Request::default(), RetryPolicy::default());
         operations::every_operation(local, peer);
@@ -18,28 +18,26 @@ fn every_operation_moves_its_bytes_and_a_stream_goes_on() {
 }
 
 #[test]
-fn rings_go_round_with_entries_that_wrap_and_only_what_is_signalled_completes() {
-    let test =
-        "operations::rings_go_round_with_entries_that_wrap_and_only_what_is_signalled_completes";
+fn rings_wrap() {
+    let test = "operations::rings_wrap";
     on(test, &[infiniband()], |_| {
         let (local, peer) = connected_pair(&SMALL(), RetryPolicy::default());
-        operations::rings_go_round(local, peer);
+        operations::rings_wrap(local, peer);
     });
 }
 
 #[test]
-fn receives_are_told_by_their_own_counter_round_after_round() {
-    let test = "operations::receives_are_told_by_their_own_counter_round_after_round";
+fn receives_wrap() {
+    let test = "operations::receives_wrap";
     on(test, &[infiniband()], |_| {
         let (local, peer) = connected_pair(&SMALL(), RetryPolicy::default());
-        operations::receives_are_told(local, peer);
+        operations::receives_wrap(local, peer);
     });
 }
 
 #[test]
-fn what_is_posted_before_it_is_connected_waits_and_a_sender_waits_for_a_receive() {
-    let test =
-        "operations::what_is_posted_before_it_is_connected_waits_and_a_sender_waits_for_a_receive";
+fn work_waits_for_connection_and_receive() {
+    let test = "operations::work_waits_for_connection_and_receive";
     on(test, &[infiniband()], |_| {
         let mut local = side("mlx5_0", &SMALL());
         let mut peer = side("mlx5_1", &SMALL());
@@ -55,7 +53,7 @@ fn what_is_posted_before_it_is_connected_waits_and_a_sender_waits_for_a_receive(
             (peer.next_received().bytes, peer.seen(0, 5)),
             (5, b"early".to_vec())
         );
-        // Nothing is posted: by default the sender tries for ever.
+        // Without a receive, the sender retries without limit.
         local.ring(&Wqe::send(&[]).inline(b"late").signalled());
         local.wait_sent();
         peer.pair.receive.post(&[peer.at(8, 8)]).unwrap();
@@ -65,7 +63,7 @@ fn what_is_posted_before_it_is_connected_waits_and_a_sender_waits_for_a_receive(
             (peer.next_received().counter, peer.seen(8, 4)),
             (1, b"late".to_vec())
         );
-        // Several wait at once, and each keeps its bytes.
+        // Several inline sends wait at once and keep their data.
         let entries = [b"one", b"two", b"six"].map(|text| Wqe::send(&[]).inline(text).signalled());
         let [_, _, last] = entries.map(|entry| local.pair.send.prepare(&entry).unwrap());
         let [.., MemOp::Write64 { at: register, .. }] = last.ops() else {
@@ -87,8 +85,8 @@ fn what_is_posted_before_it_is_connected_waits_and_a_sender_waits_for_a_receive(
 }
 
 #[test]
-fn what_is_behind_a_fence_sends_what_was_read() {
-    let test = "operations::what_is_behind_a_fence_sends_what_was_read";
+fn fences() {
+    let test = "operations::fences";
     on(test, &[infiniband()], |_| {
         let (local, peer) = connected_pair(&SMALL(), RetryPolicy::default());
         operations::fences(local, peer);

@@ -1,4 +1,4 @@
-//! What is refused at once, and says why.
+//! Requests that fail immediately, and their errors.
 
 use gdrcopy::{BackendKind, Gdr};
 use gdsync::hca::proxy::{Error as ProxyError, Options, ProxyHca};
@@ -18,8 +18,8 @@ fn open(options: Options) -> Result<ProxyHca, Error> {
 }
 
 #[test]
-fn a_port_that_is_down_and_a_gid_that_is_not_there() {
-    let test = "refused::a_port_that_is_down_and_a_gid_that_is_not_there";
+fn rejects_down_port_and_missing_gid() {
+    let test = "refused::rejects_down_port_and_missing_gid";
     let mut none = roce();
     none["verbs"]["devices"][0]["ports"][0]["gids"] = json!([null]);
     on(
@@ -32,19 +32,19 @@ fn a_port_that_is_down_and_a_gid_that_is_not_there() {
                 ..Options::default()
             };
             let refused = open(options).expect_err("it is refused").to_string();
-            let says = [
+            let expected = [
                 "port mlx5_0:1 is Down",
                 "port mlx5_0:1 has no GID:",
                 "port mlx5_0:1 has no GID at index 5",
             ][number];
-            assert!(refused.starts_with(says), "{refused}");
+            assert!(refused.starts_with(expected), "{refused}");
         },
     );
 }
 
 #[test]
-fn gpu_memory_without_a_road_names_both() {
-    let test = "refused::gpu_memory_without_a_road_names_both";
+fn unreachable_gpu_memory_reports_both_paths() {
+    let test = "refused::unreachable_gpu_memory_reports_both_paths";
     on(test, &[infiniband()], |_| {
         let allocator = Allocator::new(Gpu::sim(), Gdr::open_with(BackendKind::Sim).ok());
         let memory = allocator.place(MemoryLocation::Gpu, 4096).unwrap();
@@ -67,8 +67,8 @@ fn gpu_memory_without_a_road_names_both() {
 }
 
 #[test]
-fn a_far_side_of_another_kind_and_a_second_connection() {
-    let test = "refused::a_far_side_of_another_kind_and_a_second_connection";
+fn rejects_incompatible_peer_and_second_connection() {
+    let test = "refused::rejects_incompatible_peer_and_second_connection";
     on(test, &[infiniband(), roce()], |number| {
         let side = side("mlx5_0", &SMALL());
         let local = side.pair.endpoint;
@@ -80,9 +80,9 @@ fn a_far_side_of_another_kind_and_a_second_connection() {
         assert_eq!(lacks(Endpoint::new(9, 1)), "path");
         let other = "0/000001/000000/4096/1/-".parse().unwrap();
         assert_eq!(lacks(other), ["LID", "GID"][number]);
-        let nobody = Endpoint { qpn: 0x77, ..local };
+        let unknown = Endpoint { qpn: 0x77, ..local };
         assert!(matches!(
-            connect(nobody, local),
+            connect(unknown, local),
             Err(Error::NoQueuePair { qpn: 0x77 })
         ));
         connect(local, local).unwrap();

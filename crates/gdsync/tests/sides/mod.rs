@@ -1,5 +1,4 @@
-//! A side of a connection: an HCA with a queue pair, some registered memory, and a stream of a simulated GPU; and what every HCA
-//! does with two of them.
+//! One side of a connection (HCA, queue pair, registered memory, stream of a simulated GPU), and tests for every HCA.
 
 pub mod operations;
 
@@ -12,7 +11,7 @@ use gdsync::wire::{Completion, DataSegment, Event, Wqe};
 use gdsync::{Allocator, MemoryLocation, Place};
 use gpu::{Gpu, Stream};
 
-/// What is not there by then never comes.
+/// Timeout of every wait.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes of a side's memory.
 pub const BYTES: usize = 8192;
@@ -39,13 +38,13 @@ impl Side {
         }
     }
 
-    /// Connects it. The far endpoint goes as text, as it would between machines.
+    /// Connects it. Passes the remote endpoint as text, as between machines.
     pub fn connect(&self, peer: &Self, timeout: RetryPolicy) {
         let peer: Endpoint = peer.pair.endpoint.to_string().parse().unwrap();
         self.hca.connect(self.pair.endpoint, peer, timeout).unwrap();
     }
 
-    /// A piece of its memory.
+    /// A segment of its memory.
     pub fn at(&self, offset: u64, length: u32) -> DataSegment {
         self.region.segment(offset, length)
     }
@@ -60,31 +59,31 @@ impl Side {
         seen
     }
 
-    /// Prepares an entry and has the stream ring its doorbell; its counter.
+    /// Prepares a WQE and rings it by the stream. Returns its counter.
     pub fn ring(&mut self, entry: &Wqe) -> u16 {
         let prepared = self.pair.send.prepare(entry).unwrap();
         self.stream.batch(&prepared.operations().unwrap()).unwrap();
         prepared.counter()
     }
 
-    /// The stream waits for the next completion of sends.
+    /// Makes the stream wait for the next send completion.
     pub fn wait_sent(&mut self) {
         let wait = self.pair.send_completions.take_wait().unwrap();
         self.stream.batch(&wait.operations(true).unwrap()).unwrap();
     }
 
-    /// The stream waits for the next completion of receives.
+    /// Makes the stream wait for the next receive completion.
     pub fn wait_received(&mut self) {
         let wait = self.pair.receive_completions.take_wait().unwrap();
         self.stream.batch(&wait.operations(true).unwrap()).unwrap();
     }
 
-    /// All that was put into the stream is done.
+    /// Waits for the stream.
     pub fn synchronize(&self) {
         self.stream.synchronize_within(TIMEOUT).unwrap();
     }
 
-    /// A stream rings the entry's doorbell and waits; its completion.
+    /// Rings and waits by the stream, and returns the completion.
     pub fn sent(&mut self, entry: &Wqe) -> Completion {
         let counter = self.ring(entry);
         self.wait_sent();
@@ -94,27 +93,27 @@ impl Side {
         completion
     }
 
-    /// The next completion of sends, which is told to the queue.
+    /// The next send completion, passed to the queue.
     pub fn next_sent(&mut self) -> Completion {
         let completion = next(&mut self.pair.send_completions);
         self.pair.send.complete(&completion).unwrap();
         completion
     }
 
-    /// The next completion of receives, likewise.
+    /// The next receive completion, passed to the queue.
     pub fn next_received(&mut self) -> Completion {
         let completion = next(&mut self.pair.receive_completions);
         self.pair.receive.complete(&completion).unwrap();
         completion
     }
 
-    /// Syndrome and vendor's of the next completion of sends.
+    /// Syndrome and vendor syndrome of the next send completion.
     pub fn next_failed(&mut self) -> (u8, u8) {
         failure(&self.next_sent())
     }
 }
 
-/// Syndrome and vendor's of a completion that is an error.
+/// Syndrome and vendor syndrome of an error completion.
 pub fn failure(completion: &Completion) -> (u8, u8) {
     match completion.event {
         Event::SendFailed(failed) | Event::ReceiveFailed(failed) => {
@@ -126,17 +125,17 @@ pub fn failure(completion: &Completion) -> (u8, u8) {
 
 /// The next completion of a queue.
 pub fn next(queue: &mut CompletionQueue) -> Completion {
-    let begun = Instant::now();
+    let start = Instant::now();
     loop {
         if let Some(completion) = queue.poll().unwrap() {
             return completion;
         }
-        assert!(begun.elapsed() < TIMEOUT, "no completion");
+        assert!(start.elapsed() < TIMEOUT, "no completion");
         std::thread::yield_now();
     }
 }
 
-/// Small rings: eight blocks, four receives, completion queues of eight.
+/// Small queues: eight blocks, four receives, completion queues of eight.
 pub const SMALL: fn() -> Request = || Request {
     send_blocks: 8,
     receives: 4,
@@ -146,7 +145,7 @@ pub const SMALL: fn() -> Request = || Request {
     ..Request::default()
 };
 
-/// Bytes that tell their places, and these from others' of another seed.
+/// Test bytes that depend on position and seed.
 pub fn bytes(seed: u8, count: usize) -> Vec<u8> {
     (0..count)
         .map(|at| (at * 7 + at / 251) as u8 ^ seed)

@@ -1,10 +1,10 @@
-//! Every operation moves its bytes, and completes on both sides as a NIC's would.
+//! Every operation transfers its data and completes on both sides as on a NIC.
 
 use gdsync::wire::{Event, Fence, Operation, Wqe};
 
 use super::{Side, bytes};
 
-/// Sends, writes, reads and atomic operations, each with a stream that rings and one that waits.
+/// Sends, writes, reads and atomics, rung and waited for by streams.
 pub fn every_operation(mut local: Side, mut peer: Side) {
     local.fill(0, &bytes(1, 4096));
     messages(&mut local, &mut peer);
@@ -19,7 +19,7 @@ fn done(local: &mut Side, entry: Wqe) -> Event {
 
 fn messages(local: &mut Side, peer: &mut Side) {
     let qpn = local.pair.endpoint.qpn;
-    // A message of three pieces into two.
+    // From three segments into two.
     peer.pair
         .receive
         .post(&[peer.at(10, 100), peer.at(500, 1000)])
@@ -45,7 +45,7 @@ fn messages(local: &mut Side, peer: &mut Side) {
     assert_eq!([peer.seen(10, 100), peer.seen(500, 200)].concat(), message);
     assert_eq!(peer.seen(700, 1), [0]);
 
-    // With immediate data, inline; its receive is the second.
+    // Inline with immediate data, into the second receive.
     peer.pair.receive.post(&[peer.at(2000, 64)]).unwrap();
     peer.wait_received();
     let inline = Wqe::send(&[]).inline(&bytes(2, 33)).immediate(0x0102_0304);
@@ -62,7 +62,7 @@ fn messages(local: &mut Side, peer: &mut Side) {
 
 fn writes_and_reads(local: &mut Side, peer: &mut Side) {
     let whole = bytes(1, 4096);
-    // Writes, of registered memory and of the entry's own.
+    // Writes from registered memory and inline.
     let write = Wqe::write(
         peer.region.remote(3000),
         &[local.at(1000, 500), local.at(0, 500)],
@@ -79,7 +79,7 @@ fn writes_and_reads(local: &mut Side, peer: &mut Side) {
         [vec![0], bytes(3, 900), vec![0]].concat()
     );
 
-    // A write that is told takes a receive and none of its memory.
+    // A write with immediate data consumes a receive but not its memory.
     peer.pair.receive.post(&[]).unwrap();
     peer.wait_received();
     let write = Wqe::write(peer.region.remote(7000), &[local.at(7, 77)]).immediate(0xfedc_ba98);
@@ -93,7 +93,7 @@ fn writes_and_reads(local: &mut Side, peer: &mut Side) {
     );
     assert_eq!(peer.seen(7000, 77), whole[7..84]);
 
-    // A read, into two pieces.
+    // A read into two segments.
     let read = Wqe::read(
         peer.region.remote(5001),
         &[local.at(6000, 400), local.at(7000, 500)],
@@ -110,7 +110,7 @@ fn writes_and_reads(local: &mut Side, peer: &mut Side) {
 }
 
 fn atomic_operations(local: &mut Side, peer: &Side) {
-    // What was there comes back.
+    // The previous value is returned.
     peer.fill(8000, &41_u64.to_ne_bytes());
     let remote = peer.region.remote(8000);
     let add = Wqe::new(Operation::FetchAdd { remote, add: 1 }, &[local.at(8000, 8)]);
@@ -140,10 +140,10 @@ fn atomic_operations(local: &mut Side, peer: &Side) {
     }
 }
 
-/// Entries that wrap; of small rings.
-pub fn rings_go_round(mut local: Side, peer: Side) {
+/// WQEs that wrap, in small queues.
+pub fn rings_wrap(mut local: Side, peer: Side) {
     let mut polled = 0;
-    // Three blocks, three and one of eight: the start moves by seven.
+    // WQEs of three, three and one block in a ring of eight: the start moves by seven.
     for round in 0..60_u8 {
         let long = bytes(round, 150);
         for offset in [0, 1000] {
@@ -166,9 +166,9 @@ pub fn rings_go_round(mut local: Side, peer: Side) {
     }
 }
 
-/// Messages into receives that are posted again; of small rings.
-pub fn receives_are_told(mut local: Side, mut peer: Side) {
-    // The first four are posted before anything is sent, and so before the doorbell of any.
+/// Messages into reposted receives, in small queues.
+pub fn receives_wrap(mut local: Side, mut peer: Side) {
+    // Post four receives before the first send.
     let mut posted = 0;
     for _ in 0..4 {
         peer.pair.receive.post(&[peer.at(posted * 16, 16)]).unwrap();
@@ -196,7 +196,7 @@ pub fn receives_are_told(mut local: Side, mut peer: Side) {
     }
 }
 
-/// What is behind a fence waits.
+/// Fenced WQEs wait.
 pub fn fences(mut local: Side, peer: Side) {
     for (round, fence) in [
         Fence::None,

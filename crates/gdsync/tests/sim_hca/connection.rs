@@ -39,7 +39,7 @@ fn connect(local: &Side, peer: &Side) {
 }
 
 #[test]
-fn two_streams_of_two_gpus_send_to_one_another() {
+fn streams_of_two_gpus_exchange_messages() {
     let [mut one, mut two] = sides();
     let streams = [
         one.allocator.gpu().stream().unwrap(),
@@ -51,7 +51,7 @@ fn two_streams_of_two_gpus_send_to_one_another() {
 }
 
 #[test]
-fn each_reads_and_writes_the_other_memory() {
+fn reads_and_writes_remote_memory() {
     let [mut one, two] = sides();
     let read = Wqe::read(
         two.memory.region.remote(5),
@@ -73,7 +73,7 @@ fn each_reads_and_writes_the_other_memory() {
     assert_eq!(bytes(&two.memory.place)[50..64], *b"from the other");
 }
 
-fn unanswered(side: &mut Side) {
+fn expect_no_answer(side: &mut Side) {
     let send = Wqe::send(&[]).inline(&[1]);
     ring(&mut side.pair, &send);
     let completion = polled(&mut side.pair.send_completions);
@@ -82,20 +82,20 @@ fn unanswered(side: &mut Side) {
 }
 
 #[test]
-fn a_far_side_that_is_gone_does_not_answer() {
+fn dropped_peer_fails_requests() {
     let [mut one, two] = sides();
     drop(two.hca);
-    unanswered(&mut one);
+    expect_no_answer(&mut one);
 
     let [mut one, two] = sides();
     drop(two.pair);
-    unanswered(&mut one);
+    expect_no_answer(&mut one);
 }
 
 #[test]
-fn a_far_side_that_goes_while_it_is_asked_ends_the_request() {
+fn dropped_peer_fails_request_in_progress() {
     let [mut one, two] = sides();
-    // Nothing is posted: it is asked again and again.
+    // No receive is posted, so it is retried.
     let send = Wqe::send(&[]).inline(&[1]);
     ring(&mut one.pair, &send);
     let stream = one.allocator.gpu().stream().unwrap();
@@ -111,17 +111,17 @@ fn a_far_side_that_goes_while_it_is_asked_ends_the_request() {
 }
 
 #[test]
-fn who_is_connected_to_somebody_else_does_not_answer() {
+fn peer_connected_elsewhere_fails_requests() {
     let [mut one, two] = sides();
     let third = two.hca.create(&Request::default()).unwrap();
     two.hca
         .connect(two.pair.endpoint, third.endpoint, RetryPolicy::default())
         .unwrap();
-    unanswered(&mut one);
+    expect_no_answer(&mut one);
 }
 
 #[test]
-fn what_is_not_there_cannot_be_connected() {
+fn rejects_unknown_endpoints() {
     let [one, two] = sides();
     let nowhere = Endpoint {
         lid: 0,
@@ -134,13 +134,13 @@ fn what_is_not_there_cannot_be_connected() {
         matches!(refused, Err(Error::Unreachable { lid: 0 })),
         "{refused:?}"
     );
-    let nobody = Endpoint {
+    let unknown = Endpoint {
         qpn: 0xff_ff00,
         ..one.pair.endpoint
     };
     let refused = one
         .hca
-        .connect(nobody, two.pair.endpoint, RetryPolicy::default());
+        .connect(unknown, two.pair.endpoint, RetryPolicy::default());
     assert!(
         matches!(refused, Err(Error::NoQueuePair { qpn: 0xff_ff00 })),
         "{refused:?}"
@@ -148,7 +148,7 @@ fn what_is_not_there_cannot_be_connected() {
 }
 
 #[test]
-fn an_hca_is_dropped_with_work_rung_and_waited_for() {
+fn drops_with_pending_work() {
     for _ in 0..20 {
         let allocator = allocator();
         let hca = SimHca::new(allocator.clone()).unwrap();
@@ -162,7 +162,7 @@ fn an_hca_is_dropped_with_work_rung_and_waited_for() {
             ring(&mut pair, &Wqe::nop().signalled());
         }
         drop(hca);
-        // Nobody hears it, and nothing breaks.
+        // Has no effect.
         ring(&mut pair, &Wqe::nop());
         drop(pair);
         wait.word().store_u32(0, 0).unwrap();
@@ -171,15 +171,15 @@ fn an_hca_is_dropped_with_work_rung_and_waited_for() {
 }
 
 #[test]
-fn an_hca_that_ends_gives_up_what_was_rung_and_posted() {
-    // Dropped right after the doorbells: the thread has heard none, some or all of them before it ends.
+fn drop_flushes_posted_work() {
+    // Dropped right after the doorbells: the thread has seen none, some or all of them.
     for _ in 0..50 {
         let allocator = allocator();
         let hca = SimHca::new(allocator.clone()).unwrap();
         let mut pair = hca.create(&Request::default()).unwrap();
         hca.connect(pair.endpoint, pair.endpoint, RetryPolicy::default())
             .unwrap();
-        // The first is held for longer than anybody waits.
+        // Delay the first beyond the test's timeout.
         hca.inject(pair.send.qpn(), 0, Effect::Delay(TIMEOUT * 100));
         let mut batch = Vec::new();
         for _ in 0..3 {

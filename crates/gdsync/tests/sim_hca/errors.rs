@@ -1,4 +1,4 @@
-//! Failures: each syndrome that can be met or injected is polled, ends a stream's wait, and gives up the rest.
+//! Each syndrome, real or injected, ends a stream's wait and flushes the remaining work.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ struct Two {
     memory: Registered,
 }
 
-/// Two queue pairs of one HCA, connected, the requester without timeout for a receiver that is not ready.
+/// Two connected queue pairs of one HCA, with three fast RNR retries.
 fn two() -> Two {
     let allocator = allocator();
     let hca = SimHca::new(allocator.clone()).unwrap();
@@ -45,20 +45,20 @@ fn failed(completion: &Completion) -> (u8, u8) {
     }
 }
 
-/// The numbers of mlx5dv.h, and one that it does not have.
+/// The numbers of mlx5dv.h, and an unknown one.
 const SYNDROMES: [u8; 14] = [
     0x01, 0x02, 0x04, 0x05, 0x06, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x22, 0x77,
 ];
 
 #[test]
-fn every_syndrome_of_a_send_is_polled_and_ends_a_wait() {
+fn send_errors_end_waits() {
     for (number, code) in SYNDROMES.into_iter().enumerate() {
         let mut two = two();
         let vendor = 0x80 + number as u8;
         let syndrome = Syndrome::of(code);
         two.hca
             .inject(two.local.send.qpn(), 2, Effect::Fail { syndrome, vendor });
-        // Two that are done (the first of them unsignalled), one that fails though it is not signalled, and two that are given up.
+        // Two succeed (the first unsignalled), an unsignalled one fails, two are flushed.
         let write = Wqe::write(two.memory.region.remote(0), &[]).inline(&[1]);
         let mut batch = Vec::new();
         for position in 0..5 {
@@ -99,7 +99,7 @@ fn every_syndrome_of_a_send_is_polled_and_ends_a_wait() {
 }
 
 #[test]
-fn every_syndrome_of_a_receive_is_polled_and_ends_a_wait() {
+fn receive_errors_end_waits() {
     for code in SYNDROMES {
         let mut two = two();
         let syndrome = Syndrome::of(code);
@@ -123,30 +123,30 @@ fn every_syndrome_of_a_receive_is_polled_and_ends_a_wait() {
         let completion = two.peer.receive_completions.poll().unwrap().unwrap();
         assert_eq!((failed(&completion), completion.counter), ((code, 0x99), 0));
         assert_eq!(two.peer.receive.complete(&completion).unwrap(), 0);
-        // The rest of what was posted is given up.
+        // The other receive is flushed.
         let flushed = polled(&mut two.peer.receive_completions);
         assert_eq!((failed(&flushed).0, flushed.counter), (0x05, 1));
-        // And the sender is told: the remote end could not execute the request.
+        // The sender gets a remote operation error.
         assert_eq!(failed(&polled(&mut two.local.send_completions)).0, 0x14);
         assert_eq!(bytes(&two.memory.place), [0x5a; 4096]);
     }
 }
 
-/// Rings an entry and gives the syndrome that comes of it.
-fn met(two: &mut Two, entry: &Wqe) -> u8 {
+/// Posts a WQE and returns its syndrome.
+fn syndrome_of(two: &mut Two, entry: &Wqe) -> u8 {
     ring(&mut two.local, entry);
     failed(&polled(&mut two.local.send_completions)).0
 }
 
 #[test]
-fn local_memory_is_checked() {
+fn checks_local_memory() {
     let readable = |two: &Two| {
         let place = two.allocator.place(MemoryLocation::Host, 64).unwrap();
         two.hca.register(&place, Access::NONE).unwrap()
     };
     type Wrong = fn(&Two) -> DataSegment;
     let cases: [(&str, Wrong); 4] = [
-        ("a key that is none", |_| DataSegment {
+        ("unknown key", |_| DataSegment {
             length: 1,
             key: 0x55,
             address: 0,
@@ -165,11 +165,11 @@ fn local_memory_is_checked() {
             let mut two = two();
             let (segment, remote) = (segment(&two), two.memory.region.remote(0));
             let entry = if reads { Wqe::read } else { Wqe::write }(remote, &[segment]);
-            assert_eq!(met(&mut two, &entry), 0x04, "{what}, read: {reads}");
+            assert_eq!(syndrome_of(&mut two, &entry), 0x04, "{what}, read: {reads}");
             assert_eq!(bytes(&two.memory.place), [0x5a; 4096]);
         }
     }
-    // What may not be written is read.
+    // Memory without write access can be read.
     let mut two = two();
     let region = readable(&two);
     let write = Wqe::write(two.memory.region.remote(0), &[region.segment(0, 64)]).signalled();
@@ -181,7 +181,7 @@ fn local_memory_is_checked() {
             .is_none()
     );
     let read = Wqe::read(two.memory.region.remote(0), &[region.segment(0, 64)]);
-    assert_eq!(met(&mut two, &read), 0x04);
+    assert_eq!(syndrome_of(&mut two, &read), 0x04);
 }
 
 #[test]
@@ -223,42 +223,45 @@ fn remote_memory_is_checked() {
     for offset in outside {
         let mut two = two();
         let write = Wqe::write(two.memory.region.remote(offset), &[]).inline(&[0; 8]);
-        assert_eq!(met(&mut two, &write), 0x13);
+        assert_eq!(syndrome_of(&mut two, &write), 0x13);
     }
     let mut two = two();
     let place = two.allocator.place(MemoryLocation::Host, 64).unwrap();
     let gone = two.hca.register(&place, Access::ALL).unwrap();
     let remote = gone.remote(0);
     drop(gone);
-    assert_eq!(met(&mut two, &Wqe::write(remote, &[]).inline(&[0])), 0x13);
-    // Whoever broke the remote side's rules broke its queue pair too.
+    assert_eq!(
+        syndrome_of(&mut two, &Wqe::write(remote, &[]).inline(&[0])),
+        0x13
+    );
+    // The invalid request broke the remote queue pair too.
     ring(&mut two.peer, &Wqe::nop());
     assert_eq!(failed(&polled(&mut two.peer.send_completions)).0, 0x05);
 }
 
 #[test]
-fn an_atomic_operation_is_at_a_multiple_of_eight_and_moves_eight() {
-    let mut crooked = two();
+fn checks_atomic_alignment_and_length() {
+    let mut unaligned = two();
     let (local, remote) = (
-        crooked.memory.region.segment(0, 8),
-        crooked.memory.region.remote(4),
+        unaligned.memory.region.segment(0, 8),
+        unaligned.memory.region.remote(4),
     );
     let entry = Wqe::new(Operation::FetchAdd { remote, add: 1 }, &[local]);
-    assert_eq!(met(&mut crooked, &entry), 0x12);
+    assert_eq!(syndrome_of(&mut unaligned, &entry), 0x12);
     let mut none = two();
     let remote = none.memory.region.remote(8);
     let entry = Wqe::new(Operation::FetchAdd { remote, add: 1 }, &[]);
-    assert_eq!(met(&mut none, &entry), 0x01);
+    assert_eq!(syndrome_of(&mut none, &entry), 0x01);
 }
 
 #[test]
-fn a_message_that_does_not_fit_fails_on_both_sides() {
+fn oversized_message_fails_both_sides() {
     let mut two = two();
     two.peer
         .receive
         .post(&[two.memory.region.segment(0, 8)])
         .unwrap();
-    assert_eq!(met(&mut two, &Wqe::send(&[]).inline(&[0; 9])), 0x12);
+    assert_eq!(syndrome_of(&mut two, &Wqe::send(&[]).inline(&[0; 9])), 0x12);
     assert_eq!(failed(&polled(&mut two.peer.receive_completions)).0, 0x01);
     assert_eq!(bytes(&two.memory.place), [0x5a; 4096]);
     let mut two = self::two();
@@ -268,56 +271,59 @@ fn a_message_that_does_not_fit_fails_on_both_sides() {
         address: 0,
     };
     two.peer.receive.post(&[wrong]).unwrap();
-    assert_eq!(met(&mut two, &Wqe::send(&[]).inline(&[0; 9])), 0x14);
+    assert_eq!(syndrome_of(&mut two, &Wqe::send(&[]).inline(&[0; 9])), 0x14);
     assert_eq!(failed(&polled(&mut two.peer.receive_completions)).0, 0x04);
 }
 
 #[test]
-fn a_receiver_that_is_not_ready_is_tried_again_and_not_for_ever() {
-    let mut impatient = two();
-    assert_eq!(met(&mut impatient, &Wqe::send(&[]).inline(&[1])), 0x16);
-    let mut impatient = two();
-    let write = Wqe::write(impatient.memory.region.remote(0), &[])
+fn retries_until_the_limit() {
+    let mut limited = two();
+    assert_eq!(
+        syndrome_of(&mut limited, &Wqe::send(&[]).inline(&[1])),
+        0x16
+    );
+    let mut limited = two();
+    let write = Wqe::write(limited.memory.region.remote(0), &[])
         .inline(&[1])
         .immediate(1);
-    assert_eq!(met(&mut impatient, &write), 0x16);
+    assert_eq!(syndrome_of(&mut limited, &write), 0x16);
     assert_eq!(
-        bytes(&impatient.memory.place)[0],
+        bytes(&limited.memory.place)[0],
         0x5a,
         "not written before there is a receive"
     );
 
-    let mut patient = two();
-    let (local, peer) = (patient.local.endpoint, patient.peer.endpoint);
-    patient
+    let mut unlimited = two();
+    let (local, peer) = (unlimited.local.endpoint, unlimited.peer.endpoint);
+    unlimited
         .hca
         .connect(local, peer, RetryPolicy::default())
         .unwrap();
     let send = Wqe::send(&[]).inline(b"late").signalled();
-    ring(&mut patient.local, &send);
-    // Another queue pair goes on meanwhile, and its answer comes after the first refusals.
+    ring(&mut unlimited.local, &send);
+    // Another queue pair works during the retries.
     for _ in 0..50 {
-        ring(&mut patient.peer, &Wqe::nop().signalled());
-        let done = polled(&mut patient.peer.send_completions);
-        patient.peer.send.complete(&done).unwrap();
+        ring(&mut unlimited.peer, &Wqe::nop().signalled());
+        let done = polled(&mut unlimited.peer.send_completions);
+        unlimited.peer.send.complete(&done).unwrap();
     }
-    assert!(patient.local.send_completions.poll().unwrap().is_none());
-    patient
+    assert!(unlimited.local.send_completions.poll().unwrap().is_none());
+    unlimited
         .peer
         .receive
-        .post(&[patient.memory.region.segment(0, 4)])
+        .post(&[unlimited.memory.region.segment(0, 4)])
         .unwrap();
     assert!(
-        polled(&mut patient.local.send_completions)
+        polled(&mut unlimited.local.send_completions)
             .event
             .failed()
             .is_none()
     );
-    assert_eq!(bytes(&patient.memory.place)[..4], *b"late");
+    assert_eq!(bytes(&unlimited.memory.place)[..4], *b"late");
 }
 
 #[test]
-fn what_is_no_entry_fails_as_a_local_operation() {
+fn malformed_wqe_is_local_error() {
     for (offset, value) in [(3, 0x7f), (7, 0x3f), (7, 0), (11, 0x07), (31, 0)] {
         let mut two = two();
         let write = Wqe::write(
@@ -325,7 +331,7 @@ fn what_is_no_entry_fails_as_a_local_operation() {
             &[two.memory.region.segment(0, 8)],
         );
         let prepared = two.local.send.prepare(&write).unwrap();
-        // 31 is of the data segment's length, which becomes none.
+        // 31 stands for a data segment of length 0.
         let offset = if offset == 31 { 35 } else { offset };
         two.local.send.parts().ring.write(offset, &[value]).unwrap();
         prepared.ring().unwrap();
@@ -340,19 +346,19 @@ fn what_is_no_entry_fails_as_a_local_operation() {
 }
 
 #[test]
-fn what_is_rung_and_posted_after_a_failure_is_given_up() {
+fn flushes_work_after_failure() {
     let mut two = two();
     let (syndrome, vendor) = (Syndrome::RemoteAborted, 0);
     two.hca
         .inject(two.local.send.qpn(), 0, Effect::Fail { syndrome, vendor });
-    assert_eq!(met(&mut two, &Wqe::nop()), 0x22);
+    assert_eq!(syndrome_of(&mut two, &Wqe::nop()), 0x22);
     for _ in 0..300 {
         two.local.receive.post(&[]).unwrap();
         ring(&mut two.local, &Wqe::nop());
         let sent = polled(&mut two.local.send_completions);
         let received = polled(&mut two.local.receive_completions);
         assert_eq!((failed(&sent).0, failed(&received).0), (0x05, 0x05));
-        // The first is still there.
+        // The first WQE is still pending.
         let _ = two.local.send.complete(&sent).unwrap();
         two.local.receive.complete(&received).unwrap();
     }

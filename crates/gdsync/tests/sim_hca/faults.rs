@@ -1,4 +1,4 @@
-//! What goes wrong between software and HCA is caught: by the queue, or by the HCA's notes. No fault ends a wait that it should not.
+//! Queues or the HCA's violations detect faults between software and HCA, and no fault ends the wrong wait.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use gdsync::wire::{Syndrome, Wqe};
 
 use super::lane::{TIMEOUT, allocator, polled, ring, until};
 
-/// A queue pair connected to itself, with completion queues of so many entries.
+/// A queue pair connected to itself.
 fn pair(hca: &SimHca, completions: u32) -> QueuePair {
     let request = Request {
         send_completions: completions,
@@ -27,18 +27,18 @@ fn hca() -> SimHca {
     SimHca::new(allocator()).unwrap()
 }
 
-/// A stream: one of any simulated GPU reaches host memory.
+/// A stream of any simulated GPU: all can access host memory.
 fn stream() -> gpu::Stream {
     gpu::Gpu::sim().stream().unwrap()
 }
 
-/// Sends a NOP that completes.
+/// Posts a signalled no-op.
 fn nop(pair: &mut QueuePair) {
     ring(pair, &Wqe::nop().signalled());
 }
 
-/// Waits until the HCA has written the completion in a slot: its counter.
-fn written(queue: &CompletionQueue, slot: usize, counter: u16) {
+/// Waits until the HCA has written a CQE with this counter to a slot.
+fn wait_written(queue: &CompletionQueue, slot: usize, counter: u16) {
     until("a completion in its slot", || {
         let mut bytes = [0; 64];
         queue.parts().ring.read(slot * 64, &mut bytes).unwrap();
@@ -47,7 +47,7 @@ fn written(queue: &CompletionQueue, slot: usize, counter: u16) {
 }
 
 #[test]
-fn a_doorbell_without_its_record_is_noted_and_does_nothing() {
+fn ignores_doorbell_before_record() {
     let hca = hca();
     let mut pair = pair(&hca, 8);
     let prepared = pair.send.prepare(&Wqe::nop().signalled()).unwrap();
@@ -60,28 +60,30 @@ fn a_doorbell_without_its_record_is_noted_and_does_nothing() {
         index: 0,
         record: 0,
     };
-    until("the note", || (hca.violations() == [early]).then_some(()));
+    until("the violation", || {
+        (hca.violations() == [early]).then_some(())
+    });
     assert!(pair.send_completions.poll().unwrap().is_none());
-    // Rung as it should be, it is done.
+    // A correct doorbell executes it.
     prepared.ring().unwrap();
     assert_eq!(polled(&mut pair.send_completions).counter, 0);
     assert_eq!(hca.violations().len(), 1);
 }
 
 #[test]
-fn a_wrong_number_a_wrong_index_and_a_record_too_far_are_noted() {
+fn detects_bad_doorbells_and_indices() {
     let hca = hca();
     let mut pair = pair(&hca, 8);
     let qpn = pair.send.qpn();
     let parts = pair.send.parts().clone();
-    // Another queue pair's number: bytes 4 to 6 of the doorbell.
+    // Another QPN: bytes 4 to 6 of the doorbell.
     let wrong = [0, 0, 0, 0, 0, 0, 0x77, 1];
     parts.record.store_u32(0, 1_u32.to_be()).unwrap();
     parts
         .register
         .store_u64(0, u64::from_ne_bytes(wrong))
         .unwrap();
-    until("the note", || {
+    until("the violation", || {
         (hca.violations() == [Violation::WrongQueuePair { qpn, rung: 0x77 }]).then_some(())
     });
     // The default queue has 128 blocks.
@@ -93,10 +95,10 @@ fn a_wrong_number_a_wrong_index_and_a_record_too_far_are_noted() {
         .store_u64(0, u64::from_ne_bytes(doorbell))
         .unwrap();
     let beyond = Violation::RecordBeyondQueue { qpn, record: 129 };
-    until("the note", || {
+    until("the violation", || {
         hca.violations().contains(&beyond).then_some(())
     });
-    // An entry with another block's index.
+    // A WQE with the index of another block.
     let prepared = pair.send.prepare(&Wqe::nop().signalled()).unwrap();
     parts.ring.write(1, &[0x12, 0x34]).unwrap();
     prepared.ring().unwrap();
@@ -112,7 +114,7 @@ fn a_wrong_number_a_wrong_index_and_a_record_too_far_are_noted() {
 }
 
 #[test]
-fn a_stale_cqe_or_one_with_the_wrong_owner_bit_is_no_completion() {
+fn rejects_stale_cqes() {
     for (effect, is_overrun) in [(Effect::WrongOwner, true), (Effect::Stale, false)] {
         for passes in 0..5 {
             let hca = hca();
@@ -125,10 +127,10 @@ fn a_stale_cqe_or_one_with_the_wrong_owner_bit_is_no_completion() {
             hca.inject(pair.send.qpn(), 0, effect);
             let wait = pair.send_completions.take_wait().unwrap();
             nop(&mut pair);
-            // The next one is good, so the first has been written.
+            // Once the next CQE is there, the first one has been handled.
             nop(&mut pair);
             let completions = &mut pair.send_completions;
-            written(completions, (passes as usize + 1) % 2, passes + 1);
+            wait_written(completions, (passes as usize + 1) % 2, passes + 1);
             assert!(!wait.is_over().unwrap(), "a stream would wait on");
             assert!(
                 completions.poll().unwrap().is_none(),
@@ -145,7 +147,7 @@ fn a_stale_cqe_or_one_with_the_wrong_owner_bit_is_no_completion() {
 }
 
 #[test]
-fn a_completion_that_never_comes_is_not_made_up() {
+fn dropped_cqe_stays_missing() {
     let hca = hca();
     let mut pair = pair(&hca, 8);
     hca.inject(pair.send.qpn(), 1, Effect::Drop);
@@ -155,44 +157,41 @@ fn a_completion_that_never_comes_is_not_made_up() {
     assert_eq!(polled(&mut pair.send_completions).counter, 0);
     let completion = polled(&mut pair.send_completions);
     assert_eq!(completion.counter, 2);
-    // It says so of those before it, too.
+    // It completes earlier WQEs too.
     assert_eq!(pair.send.complete(&completion).unwrap(), 2);
     assert_eq!(pair.send.pending(), 0);
 }
 
 #[test]
-fn a_slot_that_a_stream_still_watches_is_not_written_again() {
+fn keeps_slot_of_open_wait() {
     let hca = hca();
     let mut pair = pair(&hca, 2);
     let wait = pair.send_completions.take_wait().unwrap();
     nop(&mut pair);
     nop(&mut pair);
-    written(&pair.send_completions, 1, 1);
+    wait_written(&pair.send_completions, 1, 1);
     assert!(wait.is_over().unwrap());
-    // The stream has not looked: the CPU polls nothing, so the HCA finds no place for a third, and says so.
+    // The stream has not read the slot, so the CPU polls nothing and a third CQE overruns the queue.
     assert!(pair.send_completions.poll().unwrap().is_none());
     nop(&mut pair);
     let qpn = pair.send.qpn();
-    until("the note", || {
+    until("the violation", || {
         (hca.violations() == [Violation::Overrun { qpn }]).then_some(())
     });
-    assert!(
-        wait.is_over().unwrap(),
-        "what the stream will look at is still there"
-    );
+    assert!(wait.is_over().unwrap(), "the slot is unchanged");
     let stream = self::stream();
     stream.batch(&wait.operations(false).unwrap()).unwrap();
     stream.synchronize_within(TIMEOUT).unwrap();
     assert_eq!(polled(&mut pair.send_completions).counter, 0);
 }
 
-/// Why there is a busy word: without it, the wait would be for a word that has gone by.
+/// Why waits have a busy word: without it, the CQE can be overwritten before the stream reads it.
 #[test]
-fn a_slot_recycled_before_the_stream_looks_never_ends_its_wait() {
+fn recycled_slot_ends_no_wait() {
     let hca = hca();
     let mut pair = pair(&hca, 2);
     let wait = pair.send_completions.take_wait().unwrap();
-    // Somebody says that the stream has seen it.
+    // Claim that the stream has read it.
     wait.busy().store_u32(0, 0).unwrap();
     for counter in 0..3 {
         nop(&mut pair);
@@ -201,32 +200,32 @@ fn a_slot_recycled_before_the_stream_looks_never_ends_its_wait() {
     assert!(!wait.is_over().unwrap());
     assert!(
         pair.send_completions.consumer() > wait.index(),
-        "and this is how it shows"
+        "the wait is older than the consumer index"
     );
 }
 
 #[test]
-fn a_queue_that_is_not_polled_is_overrun_and_fails() {
+fn overrun_fails_the_queue_pair() {
     let hca = hca();
     let mut pair = pair(&hca, 4);
     for _ in 0..5 {
         nop(&mut pair);
     }
     let qpn = pair.send.qpn();
-    until("the note", || {
+    until("the violation", || {
         (hca.violations() == [Violation::Overrun { qpn }]).then_some(())
     });
     for counter in 0..4 {
         assert_eq!(polled(&mut pair.send_completions).counter, counter);
     }
-    // The queue pair is of no use any more.
+    // The queue pair has failed.
     nop(&mut pair);
     let failed = *polled(&mut pair.send_completions).event.failed().unwrap();
     assert_eq!(failed.syndrome, Syndrome::Flushed);
 }
 
 #[test]
-fn queue_pairs_finish_in_another_order_than_they_were_rung() {
+fn reorders_queue_pairs() {
     let hca = hca();
     let [mut first, mut second] = [0, 1].map(|_| pair(&hca, 8));
     for _ in 0..20 {
@@ -235,7 +234,7 @@ fn queue_pairs_finish_in_another_order_than_they_were_rung() {
         };
         hca.inject(first.send.qpn(), 0, behind);
         nop(&mut first);
-        // It is held: nothing comes of it, however often the other one is asked.
+        // It is blocked until the other queue pair completes.
         nop(&mut second);
         let (late, early) = (
             polled(&mut first.send_completions),
@@ -248,7 +247,7 @@ fn queue_pairs_finish_in_another_order_than_they_were_rung() {
 }
 
 #[test]
-fn a_delayed_entry_holds_up_those_behind_it_and_is_done() {
+fn delays_later_wqes_too() {
     let hca = hca();
     let [mut first, mut second] = [0, 1].map(|_| pair(&hca, 8));
     hca.inject(
@@ -258,9 +257,9 @@ fn a_delayed_entry_holds_up_those_behind_it_and_is_done() {
     );
     nop(&mut first);
     nop(&mut first);
-    let held = polled(&mut first.send_completions);
+    let delayed = polled(&mut first.send_completions);
     assert_eq!(
-        (held.counter, polled(&mut first.send_completions).counter),
+        (delayed.counter, polled(&mut first.send_completions).counter),
         (0, 1)
     );
     nop(&mut second);

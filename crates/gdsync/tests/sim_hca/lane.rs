@@ -1,5 +1,5 @@
-//! A queue pair connected to itself, two memories, and the model beside it: every entry is compared in the ring, every completion
-//! in its slot, and the memories whenever nothing is in progress.
+//! A queue pair connected to itself, two memories and a reference model. Compares every WQE in the ring, every CQE in its slot,
+//! and the memories while nothing is in progress.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -17,24 +17,24 @@ use super::table::{
     COMPARE_SWAP, CompletionEntry, FETCH_ADD, NOP, READ, SEND, SEND_IMM, WRITE, WRITE_IMM,
 };
 
-/// The end of every wait: nothing here takes nearly as long.
+/// Timeout of every wait.
 pub const TIMEOUT: Duration = Duration::from_secs(120);
 
 pub fn allocator() -> Allocator {
     Allocator::new(Gpu::sim(), Some(Gdr::open_with(BackendKind::Sim).unwrap()))
 }
 
-/// Calls again and again until something comes.
-pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    let mut asked = 0_u32;
+/// Polls until there is a result.
+pub fn until<T>(what: &str, mut poll: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    let mut polls = 0_u32;
     loop {
-        if let Some(answer) = ask() {
-            return answer;
+        if let Some(result) = poll() {
+            return result;
         }
-        assert!(begun.elapsed() < TIMEOUT, "nothing came of it: {what}");
-        asked += 1;
-        match asked {
+        assert!(start.elapsed() < TIMEOUT, "timeout: {what}");
+        polls += 1;
+        match polls {
             0..1000 => std::thread::yield_now(),
             _ => std::thread::sleep(Duration::from_micros(50)),
         }
@@ -51,12 +51,12 @@ pub fn ring(pair: &mut QueuePair, entry: &Wqe) {
     pair.send.prepare(entry).unwrap().ring().unwrap();
 }
 
-/// Prepares a WQE; the operations by which a stream rings its doorbell.
+/// Prepares a WQE and returns the stream operations of its doorbell.
 pub fn rung(pair: &mut QueuePair, entry: &Wqe) -> [MemOp; 3] {
     pair.send.prepare(entry).unwrap().operations().unwrap()
 }
 
-/// The operations by which a stream waits for the next completion.
+/// The stream operations that wait for the next completion.
 pub fn waited(queue: &mut CompletionQueue, flush: bool) -> [MemOp; 2] {
     queue.take_wait().unwrap().operations(flush).unwrap()
 }
@@ -67,7 +67,7 @@ pub fn bytes(place: &Place) -> Vec<u8> {
     bytes
 }
 
-/// Memory that is registered for everything.
+/// Memory registered with all access rights.
 #[derive(Debug)]
 pub struct Registered {
     pub place: Place,
@@ -95,8 +95,8 @@ impl Registered {
     }
 }
 
-/// Each of two streams has its side send to the other's, and waits for what it sent and for what came, so many times. The first side's
-/// memory was filled with 1, the second's with 2; after eight rounds half a KiB of each is in the other's.
+/// In each round, both streams send to the other side and wait for both completions. The memories hold 1 and 2; after eight
+/// rounds each has 512 bytes of the other.
 pub fn exchange(
     streams: &[Stream; 2],
     [one, two]: [(&mut QueuePair, &Registered); 2],
@@ -131,14 +131,14 @@ pub fn exchange(
     assert_eq!(bytes(&memories[1].place)[1024..1536], [1; 512]);
 }
 
-/// Who rings, and who waits.
+/// What rings doorbells or waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
     Cpu,
     Stream,
 }
 
-/// What a lane is made of.
+/// Parameters of a lane.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     pub request: Request,
@@ -151,12 +151,12 @@ pub struct Lane {
     peer: Registered,
     model: Model,
     shape: Shape,
-    /// Completions of the send and the receive queue so far.
+    /// Completions of the send and the receive queue.
     counts: [u32; 2],
     expected: [VecDeque<CompletionEntry>; 2],
     prepared: Vec<Prepared>,
-    /// The last entry is not signalled.
-    untold: bool,
+    /// The last WQE is not signalled.
+    unsignalled: bool,
 }
 
 impl Lane {
@@ -174,11 +174,11 @@ impl Lane {
             counts: [0; 2],
             expected: Default::default(),
             prepared: Vec::new(),
-            untold: false,
+            unsignalled: false,
         }
     }
 
-    /// Whether the send queue can hold the entry at all.
+    /// True if the send queue is large enough for the WQE.
     pub fn holds(&self, op: &Op) -> bool {
         let blocks = self.entry(op).blocks().unwrap();
         blocks <= self.shape.request.send_blocks as usize
@@ -200,8 +200,7 @@ impl Lane {
         self.model.post(&pieces);
     }
 
-    /// Prepares an entry, after whatever makes room for it, and rings nothing. It becomes signalled where else nobody could tell
-    /// that there is room again.
+    /// Prepares a WQE without ringing, after making room. It is signalled if the queue would be full without a completion.
     pub fn prepare(&mut self, op: &Op, random: &mut Random) {
         let blocks = self.entry(op).blocks().unwrap() as u32;
         let mut op = op.clone();
@@ -220,7 +219,7 @@ impl Lane {
         let qpn = self.pair.send.qpn();
         let prepared = self.pair.send.prepare(&self.entry(&op)).unwrap();
         let index = prepared.counter();
-        // What is in the ring is what the tables say.
+        // Compare the ring with the reference encoding.
         let table = op
             .table(index, qpn, self.local.address(), self.peer.address())
             .bytes();
@@ -236,23 +235,23 @@ impl Lane {
                 .unwrap();
             assert_eq!(found[..], *block, "block {position} of {op:?}");
         }
-        self.untold = !op.signalled;
+        self.unsignalled = !op.signalled;
         let (send, receive) = self.model.apply(&op, index, qpn);
         self.expected[0].extend(send);
         self.expected[1].extend(receive);
         self.prepared.push(prepared);
     }
 
-    /// Rings what is prepared (each by itself, or the last for all), and waits for it, completions and all.
+    /// Rings all prepared WQEs and waits for their completions.
     pub fn settle(&mut self, ring: By, wait: By, stream: Option<&Stream>) {
         self.ring(ring, wait, stream);
         self.drain();
     }
 
     pub fn ring(&mut self, ring: By, wait: By, stream: Option<&Stream>) {
-        if self.untold {
-            self.untold = false;
-            // Somebody has to say that it is done: there is a block left for this.
+        if self.unsignalled {
+            self.unsignalled = false;
+            // A signalled no-op reports the end; one block is reserved for it.
             let op = Op {
                 opcode: NOP,
                 signalled: true,
@@ -287,7 +286,7 @@ impl Lane {
         }
     }
 
-    /// Polls what is expected, and compares.
+    /// Polls and compares the expected completions.
     pub fn drain(&mut self) {
         for side in [1, 0] {
             while let Some(expected) = self.expected[side].pop_front() {
@@ -318,24 +317,24 @@ impl Lane {
         assert!(self.pair.receive_completions.poll().unwrap().is_none());
     }
 
-    /// Both memories are what the model says. Nothing may be in progress.
+    /// Compares both memories with the model. Nothing may be in progress.
     pub fn compare(&self) {
         assert!(
             bytes(&self.local.place) == self.model.local,
-            "the near memory differs"
+            "local memory differs"
         );
         assert!(
             bytes(&self.peer.place) == self.model.peer,
-            "the far memory differs"
+            "remote memory differs"
         );
     }
 
-    /// Completions polled of each queue.
+    /// Number of completions polled from each queue.
     pub fn counts(&self) -> [u32; 2] {
         self.counts
     }
 
-    /// The entry by the crate's own types.
+    /// The WQE in the crate's types.
     fn entry(&self, op: &Op) -> Wqe {
         let remote: RemoteAddress = self.peer.region.remote(op.remote as u64);
         let immediate = op.has_immediate().then_some(op.immediate);

@@ -1,5 +1,5 @@
-//! The software HCA behind the queues, on a simulated GPU: what entries do and what completions say, against a model of the test's
-//! own that is written from the layouts of mlx5dv.h and knows nothing of the crate's.
+//! The simulated HCA on a simulated GPU, compared with a reference model that is written from the layouts of mlx5dv.h and shares
+//! no code with the crate.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! What entries do, on two arrays of bytes; and a source of random entries.
+//! Reference model: executes WQEs on two byte arrays. Also generates random WQEs.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use super::table::{
 /// Bytes of each side's memory.
 pub const MEMORY: usize = 4096;
 
-/// One entry: offsets are of the near memory for its pieces, of the far memory for `remote`.
+/// One WQE. `pieces` are offsets and lengths in local memory, `remote` is an offset in remote memory.
 #[derive(Debug, Clone, Default)]
 pub struct Op {
     pub opcode: u8,
@@ -20,12 +20,13 @@ pub struct Op {
     pub remote: usize,
     pub pieces: Vec<(usize, u32)>,
     pub inline: Option<Vec<u8>>,
-    /// Added, or swapped in.
+    /// The summand or the new value.
     pub first: u64,
+    /// The value to compare.
     pub second: u64,
 }
 
-/// Where a memory is, and its key.
+/// Address and key of a memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Address {
     pub base: u64,
@@ -45,7 +46,7 @@ impl Op {
         matches!(self.opcode, WRITE_IMM | SEND_IMM)
     }
 
-    /// Whether it takes what is posted on the remote side.
+    /// True if it consumes a receive WQE.
     pub fn takes_receive(&self) -> bool {
         matches!(self.opcode, SEND | SEND_IMM | WRITE_IMM)
     }
@@ -57,7 +58,7 @@ impl Op {
         }
     }
 
-    /// The entry as the tables have it.
+    /// The reference encoding.
     pub fn table(&self, index: u16, qpn: u32, local: Address, peer: Address) -> SendEntry {
         let signalled = if self.signalled { CQ_UPDATE } else { 0 };
         let solicited = if self.solicited { SOLICITED } else { 0 };
@@ -87,7 +88,7 @@ impl Op {
     }
 }
 
-/// Both memories, and what is posted on the remote side.
+/// Both memories and the posted receives.
 #[derive(Debug, Clone)]
 pub struct Model {
     pub local: Vec<u8>,
@@ -111,7 +112,7 @@ impl Model {
         self.posts = self.posts.wrapping_add(1);
     }
 
-    /// Does an entry that starts at block `index`; the completions of the send and of the receive queue.
+    /// Executes a WQE at block `index`. Returns the CQEs of the send and the receive queue.
     pub fn apply(
         &mut self,
         op: &Op,
@@ -128,16 +129,16 @@ impl Model {
         };
         let length = outgoing.len();
         let mut receive = None;
-        let mut brought = Vec::new();
+        let mut returned = Vec::new();
         match op.opcode {
             WRITE | WRITE_IMM => {
                 self.peer[op.remote..op.remote + length].copy_from_slice(&outgoing)
             }
-            READ => brought = self.peer[op.remote..op.remote + length].to_vec(),
+            READ => returned = self.peer[op.remote..op.remote + length].to_vec(),
             COMPARE_SWAP | FETCH_ADD => {
                 let word = &mut self.peer[op.remote..op.remote + 8];
-                brought = word.to_vec();
-                let old = u64::from_le_bytes(brought.clone().try_into().unwrap());
+                returned = word.to_vec();
+                let old = u64::from_le_bytes(returned.clone().try_into().unwrap());
                 let new = match op.opcode {
                     FETCH_ADD => old.wrapping_add(op.first),
                     _ if old == op.second => op.first,
@@ -167,10 +168,10 @@ impl Model {
                 ..CompletionEntry::default()
             });
         }
-        scatter(&mut self.local, &op.pieces, &brought);
+        scatter(&mut self.local, &op.pieces, &returned);
         let send = op.signalled.then(|| CompletionEntry {
             opcode: 0,
-            byte_count: brought.len() as u32,
+            byte_count: returned.len() as u32,
             send_opcode: op.opcode,
             qpn,
             counter: index,
@@ -209,7 +210,7 @@ impl Random {
         (0..count).map(|_| self.next() as u8).collect()
     }
 
-    /// `count` pieces of at most `longest` bytes, some of none.
+    /// `count` pieces of at most `longest` bytes, some empty.
     pub fn pieces(&mut self, count: usize, longest: usize) -> Vec<(usize, u32)> {
         let piece = |_| {
             let length = if self.below(8) == 0 {
@@ -222,7 +223,7 @@ impl Random {
         (0..count).map(piece).collect()
     }
 
-    /// An entry of this opcode with `count` pieces, or as many bytes inline.
+    /// A WQE with `count` pieces or `count` inline bytes.
     pub fn op(&mut self, opcode: u8, count: usize, inline: bool) -> Op {
         let mut op = Op {
             opcode,

@@ -1,4 +1,4 @@
-//! Every operation, signalled or not, inline or of pieces, in queues of every depth, over several passes of everything that counts.
+//! Every operation, signalled or not, inline or with segments, in queues of every depth, over several passes of every counter.
 
 use gdsync::MemoryLocation;
 use gdsync::hca::Request;
@@ -20,7 +20,7 @@ fn request(send_blocks: u32, completions: u32) -> Request {
     }
 }
 
-/// All opcodes × pieces or bytes inline, each signalled and not.
+/// All opcodes with segments or inline data, each signalled and not.
 fn variants(random: &mut Random) -> Vec<Op> {
     let mut all = Vec::new();
     for opcode in OPCODES {
@@ -48,7 +48,7 @@ fn variants(random: &mut Random) -> Vec<Op> {
 }
 
 #[test]
-fn every_operation_in_queues_of_every_depth_over_three_passes() {
+fn every_operation_in_every_depth() {
     let allocator = allocator();
     let hca = SimHca::new(allocator.clone()).unwrap();
     let mut random = Random(1);
@@ -117,7 +117,7 @@ fn every_operation_in_queues_of_every_depth_over_three_passes() {
 }
 
 #[test]
-fn the_counter_of_blocks_goes_round_three_times() {
+fn block_counter_wraps_three_times() {
     let allocator = allocator();
     let hca = SimHca::new(allocator.clone()).unwrap();
     let mut random = Random(2);
@@ -130,7 +130,7 @@ fn the_counter_of_blocks_goes_round_three_times() {
     let most = 62 * 16 - 4;
     let mut blocks = 0;
     while blocks < 3 * 65536 + 100 {
-        // Sixteen blocks, one, and five: the end of the counter falls into entries of each.
+        // WQEs of sixteen, one and five blocks: the counter wraps within each.
         let long = Op {
             opcode: SEND,
             inline: Some(random.bytes(most)),
@@ -153,7 +153,7 @@ fn the_counter_of_blocks_goes_round_three_times() {
 }
 
 #[test]
-fn the_counter_of_receives_goes_round() {
+fn receive_counter_wraps() {
     let allocator = allocator();
     let hca = SimHca::new(allocator.clone()).unwrap();
     let mut random = Random(3);

@@ -1,4 +1,4 @@
-//! HCAs of two processes: this test's, and another one that runs this binary again.
+//! HCAs of two processes: this test and a child that runs the same binary.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -14,15 +14,15 @@ use gpu::Stream;
 
 use super::lane::{Registered, TIMEOUT, allocator, bytes, polled, ring, until};
 
-/// Where the other process finds the two sockets.
-const MEETING: &str = "GDSYNC_TEST_MEETING";
+/// Environment variable with the directory of the two sockets.
+const SOCKETS: &str = "GDSYNC_TEST_SOCKETS";
 const MEMORY: usize = 4096;
 const OPTIONS: socket::Options = socket::Options {
     timeout: TIMEOUT,
     room: 1 << 30,
 };
 
-/// What the two say to each other in lines, beside the HCAs.
+/// A text channel between the processes, beside the HCAs' socket.
 struct Lines(BufReader<UnixStream>);
 
 impl Lines {
@@ -31,32 +31,32 @@ impl Lines {
         Self(BufReader::new(stream))
     }
 
-    fn say(&mut self, line: &str) {
+    fn send(&mut self, line: &str) {
         self.0
             .get_mut()
             .write_all(format!("{line}\n").as_bytes())
             .unwrap();
     }
 
-    fn hear(&mut self) -> String {
+    fn receive(&mut self) -> String {
         let mut line = String::new();
         self.0.read_line(&mut line).unwrap();
-        assert!(line.ends_with('\n'), "the other process ended");
+        assert!(line.ends_with('\n'), "the child process ended");
         line.trim_end().to_owned()
     }
 }
 
-/// The other process's side; in a run of all tests it is nobody's, and does nothing.
+/// The child's side. Does nothing in a normal test run.
 #[test]
-fn far_process() {
-    let Some(meeting) = std::env::var_os(MEETING) else {
+fn child_process() {
+    let Some(directory) = std::env::var_os(SOCKETS) else {
         return;
     };
-    let meeting = Path::new(&meeting);
-    let mut lines = Lines::new(UnixStream::connect(meeting.join("lines")).unwrap());
+    let directory = Path::new(&directory);
+    let mut lines = Lines::new(UnixStream::connect(directory.join("lines")).unwrap());
     let allocator = allocator();
     let hca = SimHca::with_lid(allocator.clone(), 2).unwrap();
-    let stream = UnixStream::connect(meeting.join("messages")).unwrap();
+    let stream = UnixStream::connect(directory.join("messages")).unwrap();
     let connection = socket::join(&hca, stream, OPTIONS).unwrap();
     let mut pair = hca.create(&Request::default()).unwrap();
     let memory = Registered::new(&hca, &allocator, MemoryLocation::Gpu, &[2; MEMORY]);
@@ -64,59 +64,59 @@ fn far_process() {
         let to = memory.region.segment(2048 + part * 64, 64);
         pair.receive.post(&[to]).unwrap();
     }
-    let local: Endpoint = lines.hear().parse().unwrap();
+    let local: Endpoint = lines.receive().parse().unwrap();
     hca.connect(pair.endpoint, local, RetryPolicy::default())
         .unwrap();
-    lines.say(&pair.endpoint.to_string());
+    lines.send(&pair.endpoint.to_string());
     let remote = memory.region.remote(0);
-    lines.say(&format!("{} {}", remote.address, remote.key));
+    lines.send(&format!("{} {}", remote.address, remote.key));
     for _ in 0..3 {
         let Completion { event, bytes, .. } = polled(&mut pair.receive_completions);
-        lines.say(&format!("{event:?} of {bytes}"));
+        lines.send(&format!("{event:?} of {bytes}"));
     }
-    assert_eq!(lines.hear(), "what is there");
+    assert_eq!(lines.receive(), "dump");
     let hex: String = bytes(&memory.place)
         .iter()
         .map(|byte| format!("{byte:02x}"))
         .collect();
-    lines.say(&hex);
-    assert_eq!(lines.hear(), "now you");
+    lines.send(&hex);
+    assert_eq!(lines.receive(), "reply");
     let entry = Wqe::send(&[memory.region.segment(0, 16)]).signalled();
     ring(&mut pair, &entry);
     assert!(polled(&mut pair.send_completions).event.failed().is_none());
     assert!(connection.ended().is_none() && hca.violations().is_empty());
-    lines.say("sent");
-    // Until it is killed, or told to go on.
-    lines.hear();
+    lines.send("sent");
+    // Wait for a line or the kill.
+    lines.receive();
 }
 
-struct Killed(Child);
+struct KillOnDrop(Child);
 
-impl Drop for Killed {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// This process's side, connected to the other's.
+/// This process's side, connected to the child's.
 struct LocalEnd {
-    other: Killed,
+    child: KillOnDrop,
     lines: Lines,
     hca: SimHca,
     connection: socket::Connection,
     pair: QueuePair,
     memory: Registered,
     stream: Stream,
-    there: RemoteAddress,
-    _meeting: tempfile::TempDir,
+    remote_memory: RemoteAddress,
+    _directory: tempfile::TempDir,
 }
 
-fn accepted(listener: &UnixListener, other: &mut Child) -> UnixStream {
+fn accepted(listener: &UnixListener, child: &mut Child) -> UnixStream {
     listener.set_nonblocking(true).unwrap();
-    let stream = until("the other process", || {
-        if let Some(status) = other.try_wait().unwrap() {
-            panic!("the other process ended: {status}");
+    let stream = until("the child process", || {
+        if let Some(status) = child.try_wait().unwrap() {
+            panic!("the child process ended: {status}");
         }
         listener.accept().ok()
     });
@@ -125,25 +125,25 @@ fn accepted(listener: &UnixListener, other: &mut Child) -> UnixStream {
 }
 
 fn local() -> LocalEnd {
-    let meeting = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let listeners =
-        ["lines", "messages"].map(|name| UnixListener::bind(meeting.path().join(name)).unwrap());
-    let mut other = Killed(
+        ["lines", "messages"].map(|name| UnixListener::bind(directory.path().join(name)).unwrap());
+    let mut child = KillOnDrop(
         Command::new(std::env::current_exe().unwrap())
             .args([
-                "process::far_process",
+                "process::child_process",
                 "--exact",
                 "--nocapture",
                 "--test-threads=1",
             ])
-            .env(MEETING, meeting.path())
+            .env(SOCKETS, directory.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
             .unwrap(),
     );
-    let mut lines = Lines::new(accepted(&listeners[0], &mut other.0));
-    let messages = accepted(&listeners[1], &mut other.0);
+    let mut lines = Lines::new(accepted(&listeners[0], &mut child.0));
+    let messages = accepted(&listeners[1], &mut child.0);
     let allocator = allocator();
     let hca = SimHca::with_lid(allocator.clone(), 1).unwrap();
     let connection = socket::join(&hca, messages, OPTIONS).unwrap();
@@ -154,40 +154,40 @@ fn local() -> LocalEnd {
         MemoryLocation::Gpu,
         &(0..MEMORY).map(|at| at as u8).collect::<Vec<_>>(),
     );
-    lines.say(&pair.endpoint.to_string());
-    let peer: Endpoint = lines.hear().parse().unwrap();
+    lines.send(&pair.endpoint.to_string());
+    let peer: Endpoint = lines.receive().parse().unwrap();
     assert_eq!(peer.lid, 2);
     hca.connect(pair.endpoint, peer, RetryPolicy::default())
         .unwrap();
-    let there = lines.hear();
-    let (address, key) = there.split_once(' ').unwrap();
-    let there = RemoteAddress {
+    let remote_memory = lines.receive();
+    let (address, key) = remote_memory.split_once(' ').unwrap();
+    let remote_memory = RemoteAddress {
         address: address.parse().unwrap(),
         key: key.parse().unwrap(),
     };
     LocalEnd {
         stream: allocator.gpu().stream().unwrap(),
-        other,
+        child,
         lines,
         hca,
         connection,
         pair,
         memory,
-        there,
-        _meeting: meeting,
+        remote_memory,
+        _directory: directory,
     }
 }
 
 impl LocalEnd {
     fn remote(&self, offset: u64) -> RemoteAddress {
         RemoteAddress {
-            address: self.there.address + offset,
-            ..self.there
+            address: self.remote_memory.address + offset,
+            ..self.remote_memory
         }
     }
 
-    /// A stream rings and waits; the completion.
-    fn does(&mut self, entry: Wqe) -> Completion {
+    /// Rings and waits by a stream, and returns the completion.
+    fn execute(&mut self, entry: Wqe) -> Completion {
         let prepared = self.pair.send.prepare(&entry.signalled()).unwrap();
         let wait = self.pair.send_completions.take_wait().unwrap();
         self.stream.batch(&prepared.operations().unwrap()).unwrap();
@@ -200,46 +200,48 @@ impl LocalEnd {
 }
 
 #[test]
-fn every_operation_between_two_processes_is_what_it_says() {
+fn every_operation_between_processes() {
     let mut local = local();
     let from = |local: &LocalEnd, offset, length| local.memory.region.segment(offset, length);
-    let well =
+    let expect_success =
         |completion: Completion| assert!(completion.event.failed().is_none(), "{completion:?}");
 
-    well(local.does(Wqe::send(&[from(&local, 10, 5)])));
-    assert_eq!(local.lines.hear(), "Received of 5");
-    well(local.does(Wqe::send(&[from(&local, 20, 6)]).immediate(0xdead_beef)));
+    expect_success(local.execute(Wqe::send(&[from(&local, 10, 5)])));
+    assert_eq!(local.lines.receive(), "Received of 5");
+    expect_success(local.execute(Wqe::send(&[from(&local, 20, 6)]).immediate(0xdead_beef)));
     assert_eq!(
-        local.lines.hear(),
+        local.lines.receive(),
         "ReceivedImmediate { immediate: 3735928559 } of 6"
     );
-    well(local.does(Wqe::write(local.remote(256), &[from(&local, 30, 40)])));
-    well(local.does(Wqe::write(local.remote(512), &[from(&local, 70, 3)]).immediate(7)));
-    assert_eq!(local.lines.hear(), "Written { immediate: 7 } of 3");
-    // What was written is read back, from one byte before it.
-    let read = local.does(Wqe::read(local.remote(255), &[from(&local, 1024, 42)]));
+    expect_success(local.execute(Wqe::write(local.remote(256), &[from(&local, 30, 40)])));
+    expect_success(
+        local.execute(Wqe::write(local.remote(512), &[from(&local, 70, 3)]).immediate(7)),
+    );
+    assert_eq!(local.lines.receive(), "Written { immediate: 7 } of 3");
+    // Read it back, from one byte before it.
+    let read = local.execute(Wqe::read(local.remote(255), &[from(&local, 1024, 42)]));
     assert_eq!(read.bytes, 42);
     let found = bytes(&local.memory.place)[1024..1066].to_vec();
     assert_eq!(found, [vec![2], (30..70).collect(), vec![2]].concat());
-    // 0x0202020202020202 is there: added to, and then swapped for what it is then.
+    // The word is 0x0202020202020202: add 5, then swap it.
     let word = |local: &LocalEnd, offset: usize| {
         let bytes = bytes(&local.memory.place);
         u64::from_ne_bytes(bytes[offset..offset + 8].try_into().unwrap())
     };
     let remote = local.remote(768);
     let add = Operation::FetchAdd { remote, add: 5 };
-    well(local.does(Wqe::new(add, &[from(&local, 1200, 8)])));
+    expect_success(local.execute(Wqe::new(add, &[from(&local, 1200, 8)])));
     assert_eq!(word(&local, 1200), 0x0202_0202_0202_0202);
     let swap = Operation::CompareSwap {
         remote,
         compare: 0x0202_0202_0202_0207,
         swap: 0x1112_1314_1516_1718,
     };
-    well(local.does(Wqe::new(swap, &[from(&local, 1200, 8)])));
+    expect_success(local.execute(Wqe::new(swap, &[from(&local, 1200, 8)])));
     assert_eq!(word(&local, 1200), 0x0202_0202_0202_0207);
 
-    local.lines.say("what is there");
-    let hex = local.lines.hear();
+    local.lines.send("dump");
+    let hex = local.lines.receive();
     let mut expected = vec![2_u8; MEMORY];
     expected[2048..2053].copy_from_slice(&[10, 11, 12, 13, 14]);
     expected[2112..2118].copy_from_slice(&[20, 21, 22, 23, 24, 25]);
@@ -251,13 +253,13 @@ fn every_operation_between_two_processes_is_what_it_says() {
 
     let to = local.memory.region.segment(3000, 16);
     local.pair.receive.post(&[to]).unwrap();
-    local.lines.say("now you");
+    local.lines.send("reply");
     let received = polled(&mut local.pair.receive_completions);
     assert_eq!(received.bytes, 16);
     assert_eq!(bytes(&local.memory.place)[3000..3016], [2; 16]);
-    assert_eq!(local.lines.hear(), "sent");
-    local.lines.say("end");
-    assert!(local.other.0.wait().unwrap().success());
+    assert_eq!(local.lines.receive(), "sent");
+    local.lines.send("end");
+    assert!(local.child.0.wait().unwrap().success());
     assert!(matches!(
         *until("the link's end", || local.connection.ended()),
         socket::Error::Closed
@@ -265,10 +267,10 @@ fn every_operation_between_two_processes_is_what_it_says() {
 }
 
 #[test]
-fn memory_of_the_other_process_that_is_not_registered_is_refused() {
+fn rejects_unregistered_remote_memory() {
     let mut local = local();
     let nowhere = local.remote(MEMORY as u64);
-    let completion = local.does(Wqe::write(nowhere, &[]).inline(b"no"));
+    let completion = local.execute(Wqe::write(nowhere, &[]).inline(b"no"));
     assert_eq!(
         completion.event.failed().unwrap().syndrome,
         Syndrome::RemoteAccess
@@ -277,10 +279,10 @@ fn memory_of_the_other_process_that_is_not_registered_is_refused() {
 }
 
 #[test]
-fn a_process_that_is_killed_leaves_no_stream_behind() {
+fn killed_peer_ends_stream_waits() {
     for delay in [0, 1, 5] {
         let mut local = local();
-        // All that is posted there is taken, and what comes then is asked again and again.
+        // The child's receives are used up, so the last two sends are retried.
         let posted = 3;
         let mut operations = Vec::new();
         for _ in 0..posted + 2 {
@@ -294,13 +296,13 @@ fn a_process_that_is_killed_leaves_no_stream_behind() {
         }
         local.stream.batch(&operations).unwrap();
         std::thread::sleep(Duration::from_millis(delay));
-        local.other.0.kill().unwrap();
+        local.child.0.kill().unwrap();
         local.stream.synchronize_within(TIMEOUT).unwrap();
         let mut syndromes = Vec::new();
         while let Some(completion) = local.pair.send_completions.poll().unwrap() {
             syndromes.extend(completion.event.failed().map(|failed| failed.syndrome));
         }
-        // The first of them met nobody, and took the others with it.
+        // The first one fails, the others are flushed.
         assert_eq!(
             syndromes.first(),
             Some(&Syndrome::TransportRetry),
@@ -316,21 +318,21 @@ fn a_process_that_is_killed_leaves_no_stream_behind() {
 }
 
 #[test]
-fn a_process_that_is_killed_while_much_is_under_way_ends_what_is() {
+fn killed_peer_fails_a_large_transfer() {
     const BYTES: u32 = 64 << 20;
     let mut local = local();
     let place: Place = allocator()
         .place(MemoryLocation::Host, BYTES as usize)
         .unwrap();
     let region: MemoryRegion = local.hca.register(&place, Access::ALL).unwrap();
-    // It has not the room, but learns that from all of it.
+    // The receive is too small, which the child detects after the whole message.
     let entry = Wqe::send(&[region.segment(0, BYTES)]).signalled();
     ring(&mut local.pair, &entry);
     std::thread::sleep(Duration::from_millis(5));
-    local.other.0.kill().unwrap();
+    local.child.0.kill().unwrap();
     let completion = polled(&mut local.pair.send_completions);
     let failed = completion.event.failed().unwrap();
-    // Killed before it had all, or told in time that it was too much.
+    // Killed before or after it rejected the message.
     let syndromes = [Syndrome::TransportRetry, Syndrome::RemoteInvalidRequest];
     assert!(syndromes.contains(&failed.syndrome), "{failed:?}");
 }

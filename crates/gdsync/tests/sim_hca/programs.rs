@@ -1,4 +1,4 @@
-//! Random programs: a few entries on a few queue pairs, rung one by one or together, by the CPU or a stream, waited for by either.
+//! Random programs: WQEs on several queue pairs, rung and waited for by the CPU or by a stream.
 
 use gdsync::MemoryLocation;
 use gdsync::hca::Request;
@@ -8,7 +8,7 @@ use gdsync::queue::Waiting;
 use super::lane::{By, Lane, Shape, TIMEOUT, allocator};
 use super::model::{OPCODES, Random};
 
-/// Three lanes of different queues, which live through many programs so that everything wraps many times.
+/// Three lanes with different queues, reused by all programs so that every counter wraps.
 fn lanes(hca: &SimHca, allocator: &gdsync::Allocator, random: &mut Random) -> Vec<Lane> {
     let shape = |blocks, receives, completions, location, waiting| Shape {
         request: Request {
@@ -79,11 +79,11 @@ fn run(programs: u32, seed: u64, by_stream: usize) {
 }
 
 #[test]
-fn ninety_thousand_programs_by_the_cpu() {
+fn random_programs_by_cpu() {
     run(90_000, 11, usize::MAX);
 }
 
 #[test]
-fn ten_thousand_programs_by_a_stream() {
+fn random_programs_by_stream() {
     run(10_000, 12, 1);
 }

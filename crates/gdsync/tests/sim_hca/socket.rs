@@ -1,4 +1,4 @@
-//! HCAs joined over a socket: one that is right, and a remote side that says by hand what no HCA says.
+//! HCAs linked over a socket: two valid ones, and a remote side with hand-written messages.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -13,14 +13,13 @@ use socket::{Connection, Options};
 
 use super::lane::{Registered, TIMEOUT, allocator, bytes, exchange, polled, ring, until};
 
-/// The links of these tests take a remote side for gone only where they are to.
+/// Options with a timeout that tests do not reach.
 const LONG: Options = Options {
     timeout: TIMEOUT,
     room: 256 << 20,
 };
 
 struct Side {
-    // Before the HCA, or behind it: both must be well.
     connection: Connection,
     hca: SimHca,
     pair: QueuePair,
@@ -51,7 +50,7 @@ fn sides(options: Options) -> [Side; 2] {
     sides
 }
 
-/// A side whose far one is this test: it has said hello as LID 2, and its queue pair 0x77 is what the pair is connected to.
+/// A side whose peer is this test, with LID 2 and queue pair 0x77.
 fn by_hand(options: Options) -> (Side, UnixStream) {
     let (local, mut peer) = UnixStream::pair().unwrap();
     peer.write_all(b"gdr-sim\n\x00\x01\x00\x02").unwrap();
@@ -81,7 +80,7 @@ fn ended(connection: &Connection) -> Arc<socket::Error> {
 }
 
 #[test]
-fn streams_of_both_sides_send_to_one_another() {
+fn streams_exchange_messages() {
     let [mut one, mut two] = sides(LONG);
     let (local, peer) = (allocator(), allocator());
     let streams = [local.gpu().stream().unwrap(), peer.gpu().stream().unwrap()];
@@ -92,8 +91,8 @@ fn streams_of_both_sides_send_to_one_another() {
 }
 
 #[test]
-fn a_message_of_many_pieces_arrives_whole() {
-    // More than a socket holds, and than is taken at once.
+fn transfers_large_messages() {
+    // More than a socket buffer, and several read chunks.
     const BYTES: usize = (5 << 20) + 3;
     let [mut one, two] = sides(LONG);
     let allocator = allocator();
@@ -119,10 +118,10 @@ fn a_message_of_many_pieces_arrives_whole() {
 }
 
 #[test]
-fn whichever_side_is_dropped_and_in_whatever_order_the_other_is_told() {
+fn dropped_peer_fails_requests() {
     for which in 0..3 {
         let [mut one, two] = sides(LONG);
-        // Nothing is posted there: it is asked again and again.
+        // No receive is posted, so it is retried.
         send(&mut one.pair, b"1");
         let Side {
             connection,
@@ -132,7 +131,7 @@ fn whichever_side_is_dropped_and_in_whatever_order_the_other_is_told() {
         } = two;
         match which {
             0 => drop(connection),
-            // Its link stands, and answers for it.
+            // Its link remains and answers.
             1 => drop(hca),
             _ => drop(pair),
         }
@@ -140,7 +139,7 @@ fn whichever_side_is_dropped_and_in_whatever_order_the_other_is_told() {
         if which == 0 {
             assert!(matches!(*ended(&one.connection), socket::Error::Closed));
             let gone = one.hca.create(&Request::default()).unwrap();
-            // Its own side of the link stands until it is dropped; then there is no way there.
+            // The LID stays reachable until the local connection is dropped.
             let there = Endpoint::new(2, 0x100);
             one.hca
                 .connect(gone.endpoint, there, RetryPolicy::default())
@@ -158,7 +157,7 @@ fn whichever_side_is_dropped_and_in_whatever_order_the_other_is_told() {
 }
 
 #[test]
-fn what_was_done_before_a_link_is_dropped_is_answered() {
+fn drop_answers_finished_requests() {
     for _ in 0..20 {
         let [mut one, mut two] = sides(LONG);
         two.pair
@@ -174,7 +173,7 @@ fn what_was_done_before_a_link_is_dropped_is_answered() {
 }
 
 #[test]
-fn a_link_can_be_made_again() {
+fn links_again_after_drop() {
     let [one, two] = sides(LONG);
     let (
         Side {
@@ -191,7 +190,7 @@ fn a_link_can_be_made_again() {
 }
 
 #[test]
-fn equal_lids_are_told_on_both_sides_and_a_lid_that_is_reached_already_on_one() {
+fn rejects_duplicate_lids() {
     let (local, peer) = UnixStream::pair().unwrap();
     let join = |lid, stream| {
         let hca = SimHca::with_lid(allocator(), lid).unwrap();
@@ -223,14 +222,14 @@ fn equal_lids_are_told_on_both_sides_and_a_lid_that_is_reached_already_on_one() 
 }
 
 #[test]
-fn what_is_no_hca_is_told() {
+fn rejects_invalid_hello() {
     let soon = Options {
         timeout: Duration::from_millis(50),
         ..LONG
     };
-    let join = |said: &[u8], stays: bool, options| {
+    let join = |input: &[u8], stays: bool, options| {
         let (local, mut peer) = UnixStream::pair().unwrap();
-        peer.write_all(said).unwrap();
+        peer.write_all(input).unwrap();
         let peer = stays.then_some(peer);
         let hca = SimHca::with_lid(allocator(), 1).unwrap();
         let refused = socket::join(&hca, local, options).unwrap_err();
@@ -238,30 +237,27 @@ fn what_is_no_hca_is_told() {
         gpu::sentence(&refused)
     };
     let http = join(b"HTTP/1.1 400", true, LONG);
-    assert!(http.ends_with("it began with HTTP/1.1"), "{http}");
+    assert!(http.ends_with("its first bytes are HTTP/1.1"), "{http}");
     let version = join(b"gdr-sim\n\x00\x02\x00\x05", true, LONG);
     assert!(
-        version.contains("speaks version 2 and this one 1"),
+        version.contains("has protocol version 2, this one 1"),
         "{version}"
     );
     let half = join(b"gdr-si", true, soon);
-    assert!(
-        half.contains("did not say within 50 ms who it is"),
-        "{half}"
-    );
-    // What was written may be refused before the end is read: both mean the same.
+    assert!(half.contains("sent no hello within 50 ms"), "{half}");
+    // The write may fail before the end of the stream is read: the error is the same.
     let gone = join(b"", false, LONG);
-    assert!(gone.contains("the far HCA is gone"), "{gone}");
+    assert!(gone.contains("the remote HCA is gone"), "{gone}");
 }
 
 #[test]
-fn a_far_side_that_stops_reading_or_answering_is_given_up() {
+fn silent_peer_ends_the_link() {
     let soon = Options {
         timeout: Duration::from_millis(100),
         ..LONG
     };
     let (mut side, peer) = by_hand(soon);
-    // While nothing is asked it may be silent.
+    // Without a request, silence is allowed.
     std::thread::sleep(Duration::from_millis(300));
     assert!(side.connection.ended().is_none());
     send(&mut side.pair, b"nobody answers");
@@ -287,7 +283,7 @@ fn a_far_side_that_stops_reading_or_answering_is_given_up() {
 }
 
 #[test]
-fn what_finds_no_room_to_wait_is_tried_again_until_it_does() {
+fn retries_when_the_buffer_is_full() {
     let narrow = Options { room: 1000, ..LONG };
     let [one, two] = sides(narrow);
     let allocator = allocator();
@@ -325,7 +321,7 @@ fn what_finds_no_room_to_wait_is_tried_again_until_it_does() {
     assert!(bytes(&to.place) == vec![5; 8 << 16]);
 }
 
-/// A head by hand: kind, from 0x77, for the first queue pair of an HCA, and what else there is.
+/// A head from queue pair 0x77 to 0x100, with other bytes at these offsets.
 fn head(kind: u8, sequence: u8, more: &[(usize, u8)]) -> [u8; 64] {
     let mut head = [0; 64];
     (head[0], head[7], head[10], head[23]) = (kind, 0x77, 0x01, sequence);
@@ -335,8 +331,8 @@ fn head(kind: u8, sequence: u8, more: &[(usize, u8)]) -> [u8; 64] {
     head
 }
 
-/// A head that the HCA wrote.
-fn heard(peer: &mut UnixStream) -> [u8; 64] {
+/// Reads a head from the HCA.
+fn read_head(peer: &mut UnixStream) -> [u8; 64] {
     let mut head = [0; 64];
     peer.set_read_timeout(Some(TIMEOUT)).unwrap();
     peer.read_exact(&mut head).unwrap();
@@ -344,11 +340,11 @@ fn heard(peer: &mut UnixStream) -> [u8; 64] {
 }
 
 #[test]
-fn an_hca_says_what_the_table_says_and_does_what_is_said_so() {
+fn messages_match_literal_bytes() {
     let (mut side, mut peer) = by_hand(LONG);
     assert_eq!(side.pair.endpoint.qpn, 0x100);
     send(&mut side.pair, b"hi");
-    let asked = heard(&mut peer);
+    let request = read_head(&mut peer);
     let mut expected = [0; 64];
     (
         expected[0],
@@ -357,7 +353,7 @@ fn an_hca_says_what_the_table_says_and_does_what_is_said_so() {
         expected[23],
         expected[63],
     ) = (1, 1, 0x77, 1, 2);
-    assert_eq!(asked, expected);
+    assert_eq!(request, expected);
     let mut payload = [0; 2];
     peer.read_exact(&mut payload).unwrap();
     assert_eq!(payload, *b"hi");
@@ -365,14 +361,14 @@ fn an_hca_says_what_the_table_says_and_does_what_is_said_so() {
     let done = polled(&mut side.pair.send_completions);
     assert!(done.event.failed().is_none());
 
-    // And the other way: a write, and the same bytes read.
+    // The reverse direction: write, then read the same bytes.
     let remote = side.memory.region.remote(16);
     let mut write = head(2, 9, &[(63, 3)]);
     write[24..32].copy_from_slice(&remote.address.to_be_bytes());
     write[32..36].copy_from_slice(&remote.key.to_be_bytes());
     peer.write_all(&write).unwrap();
     peer.write_all(b"abc").unwrap();
-    let answer = heard(&mut peer);
+    let answer = read_head(&mut peer);
     assert_eq!(
         (answer[0], answer[6], answer[11], answer[23]),
         (16, 1, 0x77, 9)
@@ -381,93 +377,93 @@ fn an_hca_says_what_the_table_says_and_does_what_is_said_so() {
     let mut read = write;
     (read[0], read[23], read[47], read[63]) = (3, 10, 4, 0);
     peer.write_all(&read).unwrap();
-    let answer = heard(&mut peer);
+    let answer = read_head(&mut peer);
     assert_eq!((answer[0], answer[23], answer[63]), (16, 10, 4));
     let mut payload = [0; 4];
     peer.read_exact(&mut payload).unwrap();
     assert_eq!(payload, *b"abc\x01");
-    // A key that is none is refused, and not the link ended.
+    // An unknown key is an error of the request, not of the link.
     (read[23], read[35]) = (11, read[35] ^ 1);
     peer.write_all(&read).unwrap();
-    let answer = heard(&mut peer);
+    let answer = read_head(&mut peer);
     assert_eq!((answer[0], answer[2], answer[23]), (18, 2, 11));
     assert!(side.connection.ended().is_none());
 }
 
-/// What no HCA sends: its name, its bytes, and words of the error.
+/// Invalid messages: name, bytes, expected text of the error.
 fn wrong_messages() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     let one = |head: [u8; 64]| head.to_vec();
     vec![
         (
             "nonsense",
             vec![0x20; 64],
-            "malformed message from the remote HCA at byte 0: its byte 56 (0x20) is wrong",
+            "malformed message from the remote HCA at byte 0: invalid byte 56 (0x20)",
         ),
         (
-            "a kind",
+            "unknown kind",
             one(head(99, 1, &[])),
-            "its byte 0 (0x63) is wrong: there is no such message",
+            "invalid byte 0 (0x63): unknown kind of message",
         ),
         (
-            "half a message",
+            "truncated head",
             vec![1; 10],
-            "ended 54 bytes before the end of its message at byte 0",
+            "at byte 0: 54 bytes are missing",
         ),
         (
-            "half of what it brings",
+            "truncated payload",
             [
                 one(head(17, 1, &[])),
                 one(head(1, 5, &[(60, 0x40)])),
                 vec![0; 6],
             ]
             .concat(),
-            "ended 1073741818 bytes before the end of its message at byte 64",
+            "at byte 64: 1073741818 bytes are missing",
         ),
         (
-            "an answer to nothing",
+            "answer without request",
             one(head(16, 2, &[])),
-            "queue pair 0x77, number 2: answer without a matching request",
+            "queue pair 0x77, request 2: answer without a matching request",
         ),
         (
-            "an answer of another",
+            "answer of another queue pair",
             one(head(16, 1, &[(7, 0x78)])),
-            "queue pair 0x78, number 1: answer from an unexpected queue pair",
+            "queue pair 0x78, request 1: answer from an unexpected queue pair",
         ),
         (
-            "more than was asked for",
+            "answer too long",
             one(head(16, 1, &[(63, 1)])),
             "answer longer than requested",
         ),
         (
-            "a request twice",
-            // The HCA of this test is held up by nothing posted, but answers: the second comes in one piece with the first.
+            "duplicate request",
+            // Sent together, so that the second usually arrives before the first is answered.
             [one(head(5, 3, &[])), one(head(5, 3, &[]))].concat(),
-            "a request with the number of one that is not answered yet",
+            "duplicate number of an unanswered request",
         ),
-        ("nothing", Vec::new(), "the far HCA is gone"),
+        ("end of stream", Vec::new(), "the remote HCA is gone"),
     ]
 }
 
 #[test]
-fn whatever_is_said_wrongly_ends_the_link_with_words_and_what_is_under_way_with_a_syndrome() {
-    for (what, said, words) in wrong_messages() {
+fn invalid_message_ends_the_link() {
+    for (what, input, words) in wrong_messages() {
         let (mut side, mut peer) = by_hand(LONG);
-        send(&mut side.pair, b"asked");
-        heard(&mut peer);
+        send(&mut side.pair, b"hello");
+        read_head(&mut peer);
         let mut payload = [0; 5];
         peer.read_exact(&mut payload).unwrap();
-        peer.write_all(&said).unwrap();
+        peer.write_all(&input).unwrap();
         drop(peer);
         let why = gpu::sentence(&*ended(&side.connection));
-        if what == "a request twice" && !why.contains(words) {
+        if what == "duplicate request" && !why.contains(words) {
             // The first was answered before the second was read.
-            assert!(why.contains("the far HCA is gone"), "{why}");
+            assert!(why.contains("the remote HCA is gone"), "{why}");
         } else {
             assert!(why.contains(words), "{what}: {why}");
         }
         let completion = polled(&mut side.pair.send_completions);
         assert!(completion.event.failed().is_some(), "{what}");
-        // The HCA goes on with others.
+        // The HCA still works.
         let mut own = side.hca.create(&Request::default()).unwrap();
         let timeout = RetryPolicy::default();
         side.hca
@@ -483,9 +479,9 @@ fn whatever_is_said_wrongly_ends_the_link_with_words_and_what_is_under_way_with_
 
 #[test]
 #[ignore = "needs root"]
-fn a_process_of_another_user_is_not_joined() {
+fn rejects_another_user() {
     let nobody = rustix::process::Uid::from_raw(65_534);
-    // The kernel notes for each end who made the pair: here a thread that is nobody's.
+    // The peer credentials of a socket pair are those of its creator: here a thread of user nobody.
     let (local, _peer) = std::thread::spawn(move || {
         rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
         UnixStream::pair().unwrap()

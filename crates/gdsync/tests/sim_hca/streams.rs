@@ -1,4 +1,4 @@
-//! Streams alone: work that is put in ahead, and done in the order of the stream without the CPU.
+//! Work enqueued on streams runs in stream order without the CPU.
 
 use gdsync::hca::sim::SimHca;
 use gdsync::hca::{Access, Hca, QueuePair, Request, RetryPolicy};
@@ -17,9 +17,9 @@ fn connected(hca: &SimHca, request: &Request) -> [QueuePair; 2] {
     pairs
 }
 
-/// A ball goes to and fro between two streams; each waits for it and sends it on. All of it is put in before the first is thrown.
+/// Ping-pong between two streams, fully enqueued before the first send.
 #[test]
-fn a_ball_goes_to_and_fro_between_two_streams_without_the_cpu() {
+fn streams_play_ping_pong() {
     const ROUNDS: u32 = 40;
     for (location, waiting) in [
         (MemoryLocation::Host, Waiting::Nor),
@@ -37,7 +37,7 @@ fn a_ball_goes_to_and_fro_between_two_streams_without_the_cpu() {
         };
         let [mut local, mut peer] = connected(&hca, &request);
         let memory = [0, 1].map(|_| Registered::new(&hca, &allocator, location, &[0; 4096]));
-        memory[0].place.write(0, b"the ball").unwrap();
+        memory[0].place.write(0, b"pingpong").unwrap();
         for round in 0..u64::from(ROUNDS) {
             peer.receive
                 .post(&[memory[1].region.segment(round * 8, 8)])
@@ -54,14 +54,14 @@ fn a_ball_goes_to_and_fro_between_two_streams_without_the_cpu() {
             .post(&streams[0])
             .unwrap();
         for round in 0..u64::from(ROUNDS) {
-            let throw = Wqe::send(&[memory[0].region.segment(round * 8, 8)]).signalled();
-            let back = Wqe::send(&[memory[1].region.segment(round * 8, 8)]).signalled();
-            let mut batch = rung(&mut local, &throw).to_vec();
+            let ping = Wqe::send(&[memory[0].region.segment(round * 8, 8)]).signalled();
+            let pong = Wqe::send(&[memory[1].region.segment(round * 8, 8)]).signalled();
+            let mut batch = rung(&mut local, &ping).to_vec();
             batch.extend(waited(&mut local.send_completions, false));
             batch.extend(waited(&mut local.receive_completions, true));
             streams[0].batch(&batch).unwrap();
             let mut batch = waited(&mut peer.receive_completions, true).to_vec();
-            batch.extend(rung(&mut peer, &back));
+            batch.extend(rung(&mut peer, &pong));
             batch.extend(waited(&mut peer.send_completions, false));
             streams[1].batch(&batch).unwrap();
         }
@@ -71,9 +71,9 @@ fn a_ball_goes_to_and_fro_between_two_streams_without_the_cpu() {
         for stream in &streams {
             stream.synchronize_within(TIMEOUT).unwrap();
         }
-        // The streams have seen all of it, so all of it is there.
+        // The streams have waited for all completions, so all are there.
         let end = ROUNDS as usize * 8;
-        assert_eq!(bytes(&memory[0].place)[end..end + 8], *b"the ball");
+        assert_eq!(bytes(&memory[0].place)[end..end + 8], *b"pingpong");
         for pair in [&mut local, &mut peer] {
             for number in 0..ROUNDS {
                 let sent = pair.send_completions.poll().unwrap().unwrap();
@@ -86,9 +86,9 @@ fn a_ball_goes_to_and_fro_between_two_streams_without_the_cpu() {
     }
 }
 
-/// What a stream wrote before a doorbell is sent, and what arrived is there for what the stream does after the wait.
+/// Sends see the stream's earlier writes; work after a wait sees the received data.
 #[test]
-fn data_is_in_the_order_of_the_stream() {
+fn data_follows_stream_order() {
     let allocator = allocator();
     let hca = SimHca::new(allocator.clone()).unwrap();
     let [mut local, _peer] = connected(&hca, &Request::default());
@@ -118,9 +118,9 @@ fn data_is_in_the_order_of_the_stream() {
     }
 }
 
-/// One doorbell sends all that was prepared before it, also of a stream.
+/// One doorbell sends all WQEs prepared before it.
 #[test]
-fn the_last_doorbell_rings_for_all() {
+fn last_doorbell_sends_all() {
     let allocator = allocator();
     let hca = SimHca::new(allocator.clone()).unwrap();
     let [mut local, _peer] = connected(&hca, &Request::default());
@@ -143,9 +143,9 @@ fn the_last_doorbell_rings_for_all() {
     assert_eq!(local.send.pending(), 0);
 }
 
-/// A stream that waits for what never comes is released by the word it watches, and by nothing else.
+/// Writing the polled word releases a waiting stream.
 #[test]
-fn a_wait_can_be_released_by_writing_its_word() {
+fn writing_the_word_releases_a_wait() {
     let allocator = allocator();
     let hca = SimHca::new(allocator.clone()).unwrap();
     let [mut local, _peer] = connected(&hca, &Request::default());

@@ -1,6 +1,6 @@
-//! Entries and completions byte by byte, from the tables of mlx5dv.h. Nothing here is shared with the crate.
+//! Reference encoding of WQEs and CQEs, from mlx5dv.h. Shares no code with the crate.
 
-/// A send entry on a connection.
+/// A send WQE of a connected queue pair.
 #[derive(Debug, Clone, Default)]
 pub struct SendEntry {
     pub opcode: u8,
@@ -27,7 +27,7 @@ pub const CQ_UPDATE: u8 = 0x08;
 pub const SOLICITED: u8 = 0x02;
 
 impl SendEntry {
-    /// Its blocks, with zeros behind it.
+    /// Its blocks, padded with zeros.
     pub fn bytes(&self) -> Vec<u8> {
         let mut body = Vec::new();
         if let Some((address, key)) = self.remote {
@@ -69,16 +69,16 @@ pub struct CompletionEntry {
     pub immediate: u32,
     pub byte_count: u32,
     pub source: u32,
-    /// Of the send entry.
+    /// Opcode of the send WQE.
     pub send_opcode: u8,
     pub qpn: u32,
     pub counter: u16,
-    /// Syndrome and the vendor's.
+    /// Syndrome and vendor syndrome.
     pub error: Option<(u8, u8)>,
 }
 
 impl CompletionEntry {
-    /// Its 64 bytes, the time stamp zeros.
+    /// Its 64 bytes with a timestamp of 0.
     pub fn bytes(&self, owner: bool) -> [u8; 64] {
         let mut bytes = [0; 64];
         bytes[24..28].copy_from_slice(&self.source.to_be_bytes());
