@@ -1,5 +1,5 @@
-//! The shapes that cross the C border, as the headers under `include/` have them. Sizes and offsets: those GCC gives the headers
-//! of libgdsync 2.2 on x86_64. Enumerations are 32-bit integers here: C may put any number into them.
+//! The C types of the headers in `include/`. Sizes and offsets are those of libgdsync 2.2 with GCC on x86_64. Enumerations are
+//! 32-bit integers, because C may store any number.
 
 mod queue;
 
@@ -47,7 +47,7 @@ pub const TAG_WRITE_MEMORY: u32 = 4;
 #[repr(C)]
 pub struct WaitValue32 {
     pub ptr: *mut u32,
-    /// What it is compared with.
+    /// Right-hand side of the comparison.
     pub value: u32,
     /// A `gds_wait_cond_flag_t`.
     pub cond_flags: u32,
@@ -70,9 +70,9 @@ pub struct WriteValue32 {
 #[repr(C)]
 pub struct WriteMemory {
     pub dest: *mut u8,
-    /// What, in host memory.
+    /// Source, in host memory.
     pub src: *const u8,
-    /// Bytes.
+    /// Length in bytes.
     pub count: usize,
     /// `gds_memory_type_t | gds_write_memory_flags_t`.
     pub flags: c_int,
@@ -82,13 +82,13 @@ pub struct WriteMemory {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub union What {
-    /// Of `GDS_TAG_SEND` and `GDS_TAG_WAIT`: a pointer to a request.
+    /// For `GDS_TAG_SEND` and `GDS_TAG_WAIT`.
     pub request: *mut Request,
-    /// Of `GDS_TAG_WAIT_VALUE32`.
+    /// For `GDS_TAG_WAIT_VALUE32`.
     pub wait32: WaitValue32,
-    /// Of `GDS_TAG_WRITE_VALUE32`.
+    /// For `GDS_TAG_WRITE_VALUE32`.
     pub write32: WriteValue32,
-    /// Of `GDS_TAG_WRITE_MEMORY`.
+    /// For `GDS_TAG_WRITE_MEMORY`.
     pub writemem: WriteMemory,
 }
 
@@ -96,7 +96,7 @@ pub union What {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Descriptor {
-    /// A `gds_tag_t`: which member of the union is meant.
+    /// A `gds_tag_t`: the valid member of the union.
     pub tag: u32,
     pub what: What,
 }
@@ -105,17 +105,17 @@ pub struct Descriptor {
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct MemDesc {
-    /// Where the GPU sees it.
+    /// GPU address.
     pub d_ptr: u64,
-    /// Where the CPU does.
+    /// CPU address.
     pub h_ptr: *mut c_void,
-    /// Of GPU memory, where its mapping begins.
+    /// Start of the CPU mapping of GPU memory.
     pub bar_ptr: *mut c_void,
     /// A `gds_memory_type_t`.
     pub flags: c_int,
-    /// Bytes asked for.
+    /// Requested bytes.
     pub alloc_size: usize,
-    /// A `gdr_mh_t`; of GPU memory not 0.
+    /// A `gdr_mh_t`, not 0 for GPU memory.
     pub mh: c_ulong,
 }
 
@@ -123,9 +123,9 @@ pub struct MemDesc {
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct DwordWaitInfo {
-    /// The word, as the GPU sees it.
+    /// GPU address of the word.
     pub ptr: *mut u32,
-    /// What it is compared with.
+    /// Right-hand side of the comparison.
     pub value: u32,
 }
 

@@ -1,11 +1,10 @@
-//! Why a call was refused: in words for the log, and as the positive errno that the caller gets.
+//! Errors of calls: messages for the log, and errno values for the caller.
 
 use std::ffi::c_int;
 use std::time::Duration;
 
 use gpu::Compare;
 
-/// One variant a reason.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
     #[error("{what} is NULL")]
@@ -13,10 +12,10 @@ pub(crate) enum CallError {
     #[error("invalid {of}: {value}")]
     Value { of: &'static str, value: i64 },
     #[error(
-        "flags {flags:#x} have none, or more than one, of GDS_MEMORY_GPU, GDS_MEMORY_HOST and GDS_MEMORY_IO"
+        "invalid flags {flags:#x}: exactly one of GDS_MEMORY_GPU, GDS_MEMORY_HOST and GDS_MEMORY_IO is required"
     )]
     MemoryType { flags: c_int },
-    #[error("flags {flags:#x} have bits beyond {allowed:#x}")]
+    #[error("invalid flags {flags:#x}: allowed bits are {allowed:#x}")]
     Flags { flags: c_int, allowed: c_int },
     #[error("{what} {address:#x} is not a multiple of {alignment}")]
     Misaligned {
@@ -24,11 +23,11 @@ pub(crate) enum CallError {
         address: usize,
         alignment: usize,
     },
-    #[error("{count} bytes: 4 to 1024 are written by value, in words of 4")]
+    #[error("invalid length {count} of a write by value: 4 to 1024 bytes, a multiple of 4")]
     Bytes { count: usize },
-    #[error("{bytes} bytes at {address:#x} do not fit into the address space")]
+    #[error("{bytes} bytes at {address:#x} exceed the address space")]
     Range { address: usize, bytes: usize },
-    #[error("{count} descriptors are more than there can be")]
+    #[error("invalid number of descriptors: {count}")]
     Count { count: usize },
     #[error("descriptor {position}")]
     Descriptor {
@@ -36,16 +35,16 @@ pub(crate) enum CallError {
         source: Box<CallError>,
     },
     #[error(
-        "this is no request that gds_prepare_send or gds_prepare_wait_cq filled in, or it was changed since"
+        "invalid request: not prepared by gds_prepare_send or gds_prepare_wait_cq, or modified since"
     )]
     Request,
-    #[error("this {what} does not exist: it was destroyed, or gds_create_qp did not make it")]
+    #[error("unknown {what}: it was destroyed, or gds_create_qp did not create it")]
     Gone { what: &'static str },
-    #[error("{what} is not of this context")]
+    #[error("{what} belongs to another context")]
     OtherDevice { what: &'static str },
-    #[error("the request was {why}")]
+    #[error("the request was already {why}")]
     Spent { why: &'static str },
-    #[error("{what} {value} is out of bounds: {bounds}")]
+    #[error("invalid {what} {value}: {bounds}")]
     Bounds {
         what: &'static str,
         value: i64,
@@ -68,23 +67,23 @@ pub(crate) enum CallError {
         what: &'static str,
         source: verbs::Error,
     },
-    #[error("verbs refuse the change of state")]
+    #[error("ibv_modify_qp failed")]
     Change { source: std::io::Error },
-    #[error("the list cannot be done")]
+    #[error("the stream does not support the list")]
     StreamUnsupported { source: engine::lower::Unsupported },
     #[error(
-        "GPU memory at {address:#x}, which the CPU does not reach: gds_alloc_mapped_memory gives memory that it does"
+        "the CPU cannot access GPU memory at {address:#x}: allocate it with gds_alloc_mapped_memory"
     )]
     Unreachable { address: usize },
     #[error(
-        "{bytes} bytes at {address:#x} are not in one piece for the GPU: they are of several registrations"
+        "{bytes} bytes at {address:#x} span several registrations and are not contiguous for the GPU"
     )]
     Scattered { address: usize, bytes: usize },
     #[error(
-        "this gds_mem_desc_t is of no memory that gds_alloc_mapped_memory gave, or it was freed"
+        "unknown gds_mem_desc_t: gds_alloc_mapped_memory did not fill it in, or its memory was freed"
     )]
     NotOurs,
-    #[error("no {bytes} bytes of host memory")]
+    #[error("cannot allocate {bytes} bytes of host memory")]
     HostMemory { bytes: usize },
     #[error("cannot {what}")]
     Cuda {
@@ -94,8 +93,8 @@ pub(crate) enum CallError {
     #[error("cannot map GPU memory for the CPU")]
     Map { source: gdrcopy::Error },
     #[error(
-        "descriptor {position}: timed out after {} ms: the word is {seen:#x}, and the wait is for {compare:?} {value:#x}. The descriptors \
-         before it are done. GDS_CPU_WAIT_TIMEOUT_MS sets how long the CPU waits",
+        "descriptor {position}: timeout after {} ms: the word is {seen:#x}, expected {compare:?} {value:#x}; earlier descriptors \
+         are done; GDS_CPU_WAIT_TIMEOUT_MS sets the timeout",
         .waited.as_millis()
     )]
     TimedOut {
@@ -107,17 +106,17 @@ pub(crate) enum CallError {
     },
     #[error("a queue pair of the list was destroyed while the CPU waited")]
     Cancelled,
-    #[error("a fault in the library itself: please report it")]
+    #[error("internal error in the library: please report it")]
     Panicked,
 }
 
 impl CallError {
-    /// Names what was to be done with CUDA.
+    /// Wraps a CUDA error of the operation `what`.
     pub(crate) fn cuda(what: &'static str) -> impl Fn(gpu::Error) -> Self {
         move |source| Self::Cuda { what, source }
     }
 
-    /// Names what the engine was to do.
+    /// Wraps an engine error of the operation `what`.
     pub(crate) fn engine(what: &'static str) -> impl Fn(engine::Error) -> Self {
         move |source| Self::Engine {
             what,
@@ -125,17 +124,17 @@ impl CallError {
         }
     }
 
-    /// Names what verbs were to do.
+    /// Wraps a verbs error of the operation `what`.
     pub(crate) fn verbs(what: &'static str) -> impl Fn(verbs::Error) -> Self {
         move |source| Self::Verbs { what, source }
     }
 
-    /// Whether it is what programs meet all the time, and try again.
-    pub(crate) fn is_usual(&self) -> bool {
+    /// True for errors that programs expect and retry.
+    pub(crate) fn is_expected(&self) -> bool {
         matches!(self, Self::Full { .. })
     }
 
-    /// Whether the GPU is refused a NIC's doorbell register.
+    /// True if the GPU's driver does not map the doorbell register.
     pub(crate) fn is_of_the_register(&self) -> bool {
         use engine::hca::port::Error as Device;
         let Self::Engine { source, .. } = self else {
@@ -158,7 +157,7 @@ impl CallError {
             Self::TimedOut { .. } => libc::ETIMEDOUT,
             Self::Cancelled => libc::ECANCELED,
             Self::Panicked => libc::EIO,
-            // Whatever it says, 0 would mean that all is well.
+            // Never 0, which means success.
             Self::Map { source } => positive(Some(source.errno())),
             Self::Cuda { source, .. } => of_cuda(source.kind()),
             Self::Null { .. }
@@ -212,7 +211,7 @@ fn of_verbs(error: &verbs::Error) -> c_int {
     }
 }
 
-/// libgdsync's own table where it has one: not supported is `EPERM`.
+/// As in libgdsync: unsupported operations are `EPERM`.
 fn of_cuda(kind: gpu::Kind) -> c_int {
     match kind {
         gpu::Kind::Absent => libc::ENODEV,

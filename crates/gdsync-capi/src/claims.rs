@@ -1,4 +1,4 @@
-//! Requests that a list gives away: each once, and none where the list is refused.
+//! Requests of a list: each is posted once, and none if the list is rejected.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use crate::pair::Pair;
 use crate::pairs;
 use crate::request::{self, Meaning};
 
-/// What was given away. Dropped without [`Claims::keep`], it is given back.
+/// Claimed requests. Dropping it without [`Claims::keep`] makes them available again.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
-    given: Vec<Given>,
-    /// Of the list, the descriptor that gives requests away.
+    claims: Vec<Claim>,
+    /// Position of the current descriptor.
     position: usize,
 }
 
 #[derive(Debug)]
-struct Given {
-    /// The descriptor of the list that gave it away.
+struct Claim {
+    /// Position of its descriptor.
     position: usize,
     pair: Arc<Pair>,
     meaning: Meaning,
@@ -30,14 +30,14 @@ struct Given {
 }
 
 impl Claims {
-    /// What follows is of the descriptor at this position of the list.
+    /// Sets the position for the following claims.
     pub(crate) fn at(&mut self, position: usize) {
         self.position = position;
     }
 
     fn push(&mut self, pair: Arc<Pair>, meaning: Meaning, wait: Option<Wait>) {
         let position = self.position;
-        self.given.push(Given {
+        self.claims.push(Claim {
             position,
             pair,
             meaning,
@@ -45,12 +45,12 @@ impl Claims {
         });
     }
 
-    /// Whether a queue pair of theirs was destroyed.
+    /// True if a queue pair of a claim was destroyed.
     pub(crate) fn is_gone(&self) -> bool {
-        self.given.iter().any(|given| given.pair.is_gone())
+        self.claims.iter().any(|claim| claim.pair.is_gone())
     }
 
-    /// Posts a request to send; the operations that ring its doorbell.
+    /// Claims a send and returns the operations of its doorbell.
     ///
     /// # Safety
     ///
@@ -64,13 +64,13 @@ impl Claims {
         let Meaning::Send { pair, entry } = meaning else {
             return Err(CallError::Request);
         };
-        let pair = pairs::numbered(pair)?;
-        let doorbell = pair.give_send(entry)?;
+        let pair = pairs::by_id(pair)?;
+        let doorbell = pair.claim_send(entry)?;
         self.push(pair, meaning, None);
         Ok(doorbell)
     }
 
-    /// Gives a wait away, with the words that are written after it.
+    /// Claims a wait and returns it with the writes after it.
     ///
     /// # Safety
     ///
@@ -84,21 +84,23 @@ impl Claims {
         let Meaning::Wait { pair, side, index } = meaning else {
             return Err(CallError::Request);
         };
-        let pair = pairs::numbered(pair)?;
-        let wait = pair.give_wait(side, index)?;
+        let pair = pairs::by_id(pair)?;
+        let wait = pair.claim_wait(side, index)?;
         self.push(pair, meaning, Some(wait.0.clone()));
         Ok(wait)
     }
 
-    /// A stream has them. Their queue pairs, each once.
+    /// Keeps all claims as posted. Returns their queue pairs without duplicates.
     pub(crate) fn keep(self) -> Vec<Arc<Pair>> {
         self.keep_before(usize::MAX)
     }
 
-    /// The descriptors before this position are done: the others' are given back.
+    /// Keeps the claims before this position and makes the others available again.
     pub(crate) fn keep_before(mut self, position: usize) -> Vec<Arc<Pair>> {
-        let kept = self.given.extract_if(.., |given| given.position < position);
-        let mut pairs: Vec<Arc<Pair>> = kept.map(|given| given.pair).collect();
+        let kept = self
+            .claims
+            .extract_if(.., |claim| claim.position < position);
+        let mut pairs: Vec<Arc<Pair>> = kept.map(|claim| claim.pair).collect();
         pairs.sort_unstable_by_key(|pair| pair.id);
         pairs.dedup_by_key(|pair| pair.id);
         pairs
@@ -107,20 +109,20 @@ impl Claims {
 
 impl Drop for Claims {
     fn drop(&mut self) {
-        for Given {
+        for Claim {
             pair,
             meaning,
             wait,
             ..
-        } in self.given.drain(..)
+        } in self.claims.drain(..)
         {
             match meaning {
-                Meaning::Send { entry, .. } => pair.ungive_send(entry),
-                Meaning::Wait { side, index, .. } => pair.ungive_wait(side, index),
+                Meaning::Send { entry, .. } => pair.unclaim_send(entry),
+                Meaning::Wait { side, index, .. } => pair.unclaim_wait(side, index),
             }
-            // What is left of a queue pair goes once nobody waits at it.
+            // Ends the wait, so the memory of a destroyed queue pair can be freed.
             if let Some(wait) = wait.filter(|_| pair.is_gone()) {
-                // Memory that cannot be written holds nobody.
+                // Ignored: no stream waits on inaccessible memory.
                 let _ = wait.abandon();
             }
         }

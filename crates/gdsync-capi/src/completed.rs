@@ -1,4 +1,4 @@
-//! What became of work, as `struct ibv_wc` tells it: the numbers are those of `infiniband/verbs.h`.
+//! Converts completions to `struct ibv_wc`, with the numbers of `infiniband/verbs.h`.
 
 use engine::wire::{Completion, Event, Opcode, Origin, Syndrome};
 
@@ -13,8 +13,8 @@ const WITH_ROUTE: u32 = 1 << 0;
 /// `IBV_WC_WITH_IMM`.
 const WITH_IMMEDIATE: u32 = 1 << 1;
 
-/// A completion of the work that the program called so.
-pub(crate) fn told(wr_id: u64, completion: &Completion) -> WorkCompletion {
+/// The work completion of a request.
+pub(crate) fn work_completion(wr_id: u64, completion: &Completion) -> WorkCompletion {
     let (status, vendor_err) = match completion.event.failed() {
         Some(failed) => (status(failed.syndrome), failed.vendor.into()),
         None => (0, 0),
@@ -28,7 +28,7 @@ pub(crate) fn told(wr_id: u64, completion: &Completion) -> WorkCompletion {
         Event::ReceivedImmediate { immediate } => (RECEIVE, Some(immediate)),
         Event::Written { immediate } => (RECEIVE_WRITE, Some(immediate)),
     };
-    // What it says of a send, or of a failure, is nobody's.
+    // The origin is undefined in other completions.
     let has_arrived = !completion.event.is_send() && completion.event.failed().is_none();
     let origin = if has_arrived {
         completion.origin
@@ -53,7 +53,7 @@ pub(crate) fn told(wr_id: u64, completion: &Completion) -> WorkCompletion {
     }
 }
 
-/// `enum ibv_wc_opcode` of a send entry's opcode; of one that is none, `IBV_WC_SEND`.
+/// `enum ibv_wc_opcode` of a send opcode; `IBV_WC_SEND` for unknown ones.
 fn operation(opcode: u8) -> u32 {
     match Opcode::of(opcode) {
         Some(Opcode::Write | Opcode::WriteImmediate) => 1,
@@ -64,7 +64,7 @@ fn operation(opcode: u8) -> u32 {
     }
 }
 
-/// `enum ibv_wc_status` of a syndrome, as rdma-core's mlx5 reads it; what it does not know is `IBV_WC_GENERAL_ERR`.
+/// `enum ibv_wc_status` of a syndrome, as in rdma-core's mlx5; `IBV_WC_GENERAL_ERR` for unknown ones.
 fn status(syndrome: Syndrome) -> u32 {
     match syndrome {
         Syndrome::LocalLength => 1,

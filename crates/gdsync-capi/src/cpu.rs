@@ -1,11 +1,11 @@
-//! Words as the CPU reaches them, by their addresses. Each is read or written once, by one instruction.
+//! Memory words accessed by the CPU by address, each with a single load or store instruction.
 
 use engine::cpu::{CpuWord, Stopped};
 use engine::lower::Offset;
 use gdrcopy::copy::fence;
 use gpu::bytes;
 
-/// A word that the CPU reaches.
+/// A word that the CPU can access.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Word {
     address: usize,
@@ -13,22 +13,22 @@ pub(crate) struct Word {
 }
 
 impl Word {
-    /// The word at an address, or the first of several. `is_peer`: it is a device's, over the bus.
+    /// The word at an address, or the first of several. `is_peer` marks device memory on the bus.
     ///
     /// # Safety
     ///
-    /// Those that are used are at multiples of their size, and can be read and written until the last use.
+    /// All accessed words are aligned to their size, and readable and writable until the last access.
     pub(crate) unsafe fn new(address: usize, is_peer: bool) -> Self {
         Self { address, is_peer }
     }
 
-    /// A word of a queue. Queues are in host memory (`gds_create_qp`), where an address is the CPU's.
+    /// A word of a queue. `gds_create_qp` only creates queues in host memory.
     ///
     /// # Safety
     ///
     /// The place outlives the word.
     pub(crate) unsafe fn of_queue(place: &engine::Place) -> Self {
-        // SAFETY: this function's own condition.
+        // SAFETY: the caller's promise.
         unsafe { Self::new(place.address() as usize, false) }
     }
 
@@ -36,8 +36,8 @@ impl Word {
         std::ptr::with_exposed_provenance_mut(self.address)
     }
 
-    /// A later load may pass a load over the bus.
-    fn loaded(self) {
+    /// Orders a load from the bus before later loads.
+    fn fence_load(self) {
         if self.is_peer {
             fence::all();
         }
@@ -57,23 +57,23 @@ impl CpuWord for Word {
     type Error = Stopped;
 
     fn load32(&self) -> Result<u32, Stopped> {
-        // SAFETY: a word that can be read (`new`).
+        // SAFETY: `new` requires a readable word.
         let value = unsafe { bytes::load32(self.pointer()) };
-        self.loaded();
+        self.fence_load();
         Ok(value)
     }
 
     fn load64(&self) -> Result<u64, Stopped> {
         // SAFETY: as above.
         let value = unsafe { bytes::load64(self.pointer()) };
-        self.loaded();
+        self.fence_load();
         Ok(value)
     }
 
     fn store32(&self, value: u32) -> Result<(), Stopped> {
-        // This store may pass a write-combined one before it.
+        // Orders it after earlier write-combined stores.
         fence::writes();
-        // SAFETY: a word that can be written (`new`).
+        // SAFETY: `new` requires a writable word.
         unsafe { bytes::store32(self.pointer(), value) };
         Ok(())
     }

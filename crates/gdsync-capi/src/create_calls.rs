@@ -14,38 +14,37 @@ use verbs::raw::{
 use verbs::{Context, ProtectionDomain, QueuePairOptions, Transport};
 
 use crate::abi::{self, Qp};
-use crate::behind::{self, Wanted};
+use crate::backend::{self, PairOptions};
 use crate::call_error::CallError;
 use crate::log::{self, Level};
 use crate::pair::{Limits, Pair};
 use crate::{guard, pairs, stream};
 
-/// Blocks and entries of a queue at most: an mlx5 counter has 16 bits.
+/// Limit of blocks or WQEs per queue: an mlx5 counter has 16 bits.
 const MOST_WORK: u32 = 1 << 15;
-/// Segments of 16 bytes in an entry at most, its heading and the far address included.
+/// Limit of 16-byte segments per WQE.
 const MOST_SEGMENTS: u32 = 63;
-/// Of them those of a connection's entry that hold no data: heading, far address and what an atomic operation adds.
-const BESIDES: u32 = 3;
-/// Of a datagram's: heading, and an address of 48 bytes.
-const BESIDES_OF_DATAGRAMS: u32 = 4;
+/// Segments without data in a connected WQE: control, remote address, atomic.
+const OVERHEAD: u32 = 3;
+/// Segments without data in a datagram WQE: control, and an address of 48 bytes.
+const DATAGRAM_OVERHEAD: u32 = 4;
 
-/// Where queues lie: kept for later queue pairs.
+/// Memory of queues, reused by later queue pairs.
 static PAGES: PerProcess<Pages> = PerProcess::new(Pages::default);
 
-/// Makes a queue pair of the protection domain, with two completion queues of its own, whose queues the GPU of the current context reaches.
-/// It is in state RESET: the program changes its states with `gds_modify_qp`, or with `ibv_modify_qp` of `qp->qp`. `qp_init_attr`
-/// tells afterwards what it holds, and its completion queues.
+/// Creates a queue pair in the protection domain, with two completion queues, accessible to the GPU of the current context. Its
+/// state is RESET; the program changes it with `gds_modify_qp`, or with `ibv_modify_qp` on `qp->qp`. On return `qp_init_attr` holds
+/// the granted capabilities and the completion queues.
 ///
-/// Returns NULL with `errno`: `EINVAL` for NULL, sizes that cannot be, a shared receive queue, no current CUDA context or one of a
-/// device other than `gpu_id` where that is none; `EOPNOTSUPP` for datagrams (`IBV_QPT_UD`) where the device is no mlx5
-/// NIC or `GDS_HCA=proxy` is set, for queues in GPU memory and for what is not there yet;
-/// otherwise what verbs or CUDA refuse with.
+/// Returns NULL with `errno`: `EINVAL` for NULL, invalid sizes, a shared receive queue, no current CUDA context, or an unknown
+/// `gpu_id`; `EOPNOTSUPP` for datagrams (`IBV_QPT_UD`) if the device is not an mlx5 NIC or `GDS_HCA=proxy` is set, and for queues in
+/// GPU memory; otherwise the error of verbs or CUDA.
 ///
 /// # Safety
 ///
-/// `pd` and `context` are NULL, or of an open device until the queue pair is destroyed; `qp_init_attr` is NULL or can be read and
-/// written. Memory that its work names by keys stays until that work has ended. Nobody destroys `qp->qp` or its completion queues, or
-/// polls those, but by this library.
+/// `pd` and `context` are NULL, or of a device that stays open until the queue pair is destroyed; `qp_init_attr` is NULL or readable
+/// and writable. Memory named by keys in posted work stays registered until that work has completed. Only this library destroys `qp->qp`
+/// and its completion queues, and polls these.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gds_create_qp(
     pd: *mut ibv_pd,
@@ -54,8 +53,8 @@ pub unsafe extern "C" fn gds_create_qp(
     gpu_id: c_int,
     flags: c_int,
 ) -> *mut Qp {
-    guard::made("gds_create_qp", || {
-        location(flags)?;
+    guard::pointer("gds_create_qp", || {
+        check_location(flags)?;
         let named =
             |what, pointer: *mut ibv_context| NonNull::new(pointer).ok_or(CallError::Null { what });
         let (raw, domain) = (
@@ -84,49 +83,49 @@ pub unsafe extern "C" fn gds_create_qp(
                 });
             }
         }
-        // SAFETY: not NULL, aligned, and so the caller promises that it can be read.
+        // SAFETY: not NULL and aligned; the caller promises that it is readable.
         let given = unsafe { attributes.read() };
-        let (wanted, limits) = wanted(&given)?;
-        // SAFETY: as above, of a protection domain.
+        let (options, limits) = pair_options(&given)?;
+        // SAFETY: not NULL and aligned; the caller promises a live protection domain.
         if unsafe { (*domain.as_ptr()).context } != context {
             let what = "the protection domain";
             return Err(CallError::OtherDevice { what });
         }
         let allocator = Allocator::own_pages(gpu(gpu_id)?, PAGES.get());
-        // SAFETY: the caller promises that the device stays open, and the domain there.
+        // SAFETY: the caller promises that the device stays open.
         let device = unsafe { Context::foreign(raw) }
             .map_err(CallError::verbs("use the program's device"))?;
-        // SAFETY: as above.
+        // SAFETY: the caller promises that the domain stays allocated.
         let domain = unsafe { ProtectionDomain::foreign(&device, domain) };
         // SAFETY: the caller's promise.
-        let made = unsafe { behind::create(&domain, &allocator, &wanted) }?;
-        let (number, [sent, received]) = (made.queues.endpoint.qpn, made.completions);
-        // SAFETY: it was just made; this member is the program's alone.
-        unsafe { (&raw mut (*made.raw).qp_context).write(given.qp_context) };
-        let pair = Pair::new(pairs::number(), limits, made, context);
-        let mut told = given;
-        (told.send_cq, told.recv_cq) = (sent, received);
-        (told.cap.max_send_wr, told.cap.max_recv_wr) = (limits.sends, limits.receives);
-        (told.cap.max_send_sge, told.cap.max_recv_sge) =
-            (limits.send_pieces, limits.receive_pieces);
-        // SAFETY: as above; the caller promises that it can be written.
-        unsafe { attributes.write(told) };
-        let shown = pairs::add(pair);
-        let words = format_args!("queue pair {number:#x} of {}: {shown:p}", device.name());
-        log::say(Level::Debug, "gds_create_qp", words);
-        Ok(shown)
+        let created = unsafe { backend::create(&domain, &allocator, &options) }?;
+        let (number, [sent, received]) = (created.queues.endpoint.qpn, created.completions);
+        // SAFETY: the queue pair is live, and only the program uses this member.
+        unsafe { (&raw mut (*created.raw).qp_context).write(given.qp_context) };
+        let pair = Pair::new(pairs::next_id(), limits, created, context);
+        let mut granted = given;
+        (granted.send_cq, granted.recv_cq) = (sent, received);
+        (granted.cap.max_send_wr, granted.cap.max_recv_wr) = (limits.sends, limits.receives);
+        (granted.cap.max_send_sge, granted.cap.max_recv_sge) =
+            (limits.send_sges, limits.receive_sges);
+        // SAFETY: not NULL and aligned; the caller promises that it is writable.
+        unsafe { attributes.write(granted) };
+        let qp = pairs::add(pair);
+        let text = format_args!("queue pair {number:#x} of {}: {qp:p}", device.name());
+        log::write(Level::Debug, "gds_create_qp", text);
+        Ok(qp)
     })
 }
 
-/// Destroys a queue pair and its completion queues. What is in progress is given up; streams that wait for its completions go on. Where
-/// a stream may still ring the doorbell of an mlx5 NIC, that NIC's objects stay until the process ends, and `ibv_dealloc_pd` is refused
-/// with `EBUSY`.
+/// Destroys a queue pair and its completion queues. Flushes work in progress and releases streams that wait for completions. If a
+/// stream may still ring the doorbell of an mlx5 NIC, the verbs objects stay until the process ends, and `ibv_dealloc_pd` fails with
+/// `EBUSY`.
 ///
-/// Returns 0, also for NULL, as libgdsync does; `EINVAL` for what is no queue pair, or no more.
+/// Returns 0, also for NULL, as libgdsync does; `EINVAL` for an unknown or destroyed queue pair.
 ///
 /// # Safety
 ///
-/// None: the pointer is looked up, and not followed.
+/// None: the pointer is looked up, not dereferenced.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gds_destroy_qp(qp: *mut Qp) -> c_int {
     guard::call("gds_destroy_qp", || {
@@ -140,14 +139,14 @@ pub unsafe extern "C" fn gds_destroy_qp(qp: *mut Qp) -> c_int {
     })
 }
 
-/// As `ibv_modify_qp` of its verbs queue pair; what was posted or rung before goes to the device at once where the new state takes it.
+/// Calls `ibv_modify_qp` on the verbs queue pair. Work posted before goes to the device at once if the new state accepts it.
 ///
-/// Returns what `ibv_modify_qp` does; `EINVAL` for NULL and what is no queue pair; `EOPNOTSUPP` for the state RESET, which would not
-/// empty the queues: destroy it, and make another.
+/// Returns the result of `ibv_modify_qp`; `EINVAL` for NULL and unknown queue pairs; `EOPNOTSUPP` for the state RESET, which would not
+/// empty the queues: create another queue pair instead.
 ///
 /// # Safety
 ///
-/// `attr` is NULL or can be read.
+/// `attr` is NULL or readable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gds_modify_qp(
     qp: *mut Qp,
@@ -168,12 +167,15 @@ pub unsafe extern "C" fn gds_modify_qp(
             });
         }
         let changes_state = attr_mask & ibv_qp_attr_mask::IBV_QP_STATE.0.cast_signed() != 0;
-        // SAFETY: not NULL, aligned, and so the caller promises that it can be read.
+        // SAFETY: not NULL and aligned; the caller promises that it is readable.
         if changes_state && unsafe { (*attr).qp_state } == ibv_qp_state::IBV_QPS_RESET {
-            let (what, why) = ("the state RESET", "destroy the queue pair and make another");
+            let (what, why) = (
+                "the state RESET",
+                "destroy the queue pair and create another",
+            );
             return Err(CallError::Unsupported { what, why });
         }
-        // SAFETY: the queue pair is alive meanwhile, and the attributes are as above.
+        // SAFETY: the queue pair is live during the call, and the attributes are readable.
         match pair.with_raw(|raw| unsafe { ibv_modify_qp(raw, attr, attr_mask) })? {
             0 => pair.serve(),
             -1 => {
@@ -191,8 +193,8 @@ pub unsafe extern "C" fn gds_modify_qp(
     })
 }
 
-/// Queues lie in host memory alone.
-fn location(flags: c_int) -> Result<(), CallError> {
+/// Checks the flags: only host memory is supported.
+fn check_location(flags: c_int) -> Result<(), CallError> {
     let allowed = abi::CREATE_WQ_ON_GPU
         | abi::CREATE_TX_CQ_ON_GPU
         | abi::CREATE_RX_CQ_ON_GPU
@@ -202,47 +204,45 @@ fn location(flags: c_int) -> Result<(), CallError> {
         flags if flags & !allowed != 0 => Err(CallError::Flags { flags, allowed }),
         _ => Err(CallError::Unsupported {
             what: "a queue in GPU memory",
-            why: "flags are GDS_CREATE_QP_DEFAULT",
+            why: "use GDS_CREATE_QP_DEFAULT",
         }),
     }
 }
 
-/// The GPU of the current context. The queues are registered for all GPUs of the process, so another number is no obstacle.
+/// The GPU of the current context. Another valid `gpu_id` works too, because queues are registered for all GPUs.
 fn gpu(gpu_id: c_int) -> Result<gpu::Gpu, CallError> {
     let current =
-        gpu::Gpu::current().map_err(CallError::cuda("tell the GPU of the current context"))?;
+        gpu::Gpu::current().map_err(CallError::cuda("find the GPU of the current context"))?;
     let ordinal = current.device().ordinal;
     match u32::try_from(gpu_id) {
-        Ok(wanted) if wanted == ordinal => Ok(current),
-        Ok(wanted)
+        Ok(requested) if requested == ordinal => Ok(current),
+        Ok(requested)
             if gpu::devices()
-                .is_ok_and(|devices| devices.iter().any(|device| device.ordinal == wanted)) =>
+                .is_ok_and(|devices| devices.iter().any(|device| device.ordinal == requested)) =>
         {
-            let words = format_args!(
-                "GPU {gpu_id} is asked for, and the current context is of GPU {ordinal}: that is used"
+            let text = format_args!(
+                "GPU {gpu_id} was requested, but the current context is on GPU {ordinal}; using GPU {ordinal}"
             );
-            log::say(Level::Warning, "gds_create_qp", words);
+            log::write(Level::Warning, "gds_create_qp", text);
             Ok(current)
         }
         _ => Err(CallError::Bounds {
             what: "gpu_id",
             value: gpu_id.into(),
-            bounds: "there is no such GPU",
+            bounds: "no such GPU",
         }),
     }
 }
 
-fn wanted(given: &ibv_qp_init_attr) -> Result<(Wanted, Limits), CallError> {
+fn pair_options(given: &ibv_qp_init_attr) -> Result<(PairOptions, Limits), CallError> {
     if !given.srq.is_null() {
         let (what, why) = ("a shared receive queue", "each queue pair has its own");
         return Err(CallError::Unsupported { what, why });
     }
-    let options = options(given)?;
-    let segments = besides(options.transport)
-        + options
-            .send_pieces
-            .max((4 + options.inline_bytes).div_ceil(16));
-    let blocks = options
+    let verbs = verbs_options(given)?;
+    let segments =
+        overhead(verbs.transport) + verbs.send_pieces.max((4 + verbs.inline_bytes).div_ceil(16));
+    let blocks = verbs
         .send_depth
         .saturating_mul(segments.div_ceil(4))
         .next_power_of_two();
@@ -251,80 +251,80 @@ fn wanted(given: &ibv_qp_init_attr) -> Result<(Wanted, Limits), CallError> {
             "max_send_wr",
             blocks,
             MOST_WORK,
-            "so many requests of so many pieces take more than 32768 blocks of 64 bytes",
+            "the send queue would exceed 32768 blocks of 64 bytes; reduce requests, SGEs or inline data",
         )?,
-        receives: options.receive_depth.next_power_of_two(),
-        receive_segments: options.receive_pieces.next_power_of_two(),
-        send_completions: options.send_depth.next_power_of_two(),
-        receive_completions: options.receive_depth.next_power_of_two(),
+        receives: verbs.receive_depth.next_power_of_two(),
+        receive_segments: verbs.receive_pieces.next_power_of_two(),
+        send_completions: verbs.send_depth.next_power_of_two(),
+        receive_completions: verbs.receive_depth.next_power_of_two(),
         waiting: match stream::capabilities()?.nor {
             true => Waiting::Nor,
             false => Waiting::WithoutNor,
         },
         ..Request::default()
     };
-    let wanted = Wanted { options, request };
+    let options = PairOptions { verbs, request };
     let limits = Limits {
-        sends: options.send_depth,
-        receives: options.receive_depth,
-        send_pieces: options.send_pieces,
-        receive_pieces: options.receive_pieces,
-        inline: options.inline_bytes,
+        sends: verbs.send_depth,
+        receives: verbs.receive_depth,
+        send_sges: verbs.send_pieces,
+        receive_sges: verbs.receive_pieces,
+        inline: verbs.inline_bytes,
         signals_all: given.sq_sig_all != 0,
-        transport: wanted.transport(),
+        transport: options.transport(),
     };
-    Ok((wanted, limits))
+    Ok((options, limits))
 }
 
-/// The sizes that a program asks for, where a WQE and a queue hold as much.
-fn options(given: &ibv_qp_init_attr) -> Result<QueuePairOptions, CallError> {
+/// The requested sizes, checked against the limits of WQEs and queues.
+fn verbs_options(given: &ibv_qp_init_attr) -> Result<QueuePairOptions, CallError> {
     let transport = match given.qp_type {
         ibv_qp_type::IBV_QPT_RC => Transport::Rc,
         ibv_qp_type::IBV_QPT_UC => Transport::Uc,
         ibv_qp_type::IBV_QPT_UD => Transport::Ud,
         other => {
-            let of = "IBV_QPT_RC, IBV_QPT_UC and IBV_QPT_UD";
+            let of = "qp_type (IBV_QPT_RC, IBV_QPT_UC or IBV_QPT_UD)";
             return Err(CallError::Value {
                 of,
                 value: other.into(),
             });
         }
     };
-    let (most_pieces, most_inline) = match transport {
-        Transport::Ud => ("it is 59 at most", "it is 940 at most"),
-        Transport::Rc | Transport::Uc => ("it is 60 at most", "it is 956 at most"),
+    let (max_sges, max_inline) = match transport {
+        Transport::Ud => ("the maximum is 59", "the maximum is 940"),
+        Transport::Rc | Transport::Uc => ("the maximum is 60", "the maximum is 956"),
     };
-    let (cap, room) = (given.cap, MOST_SEGMENTS - besides(transport));
+    let (cap, room) = (given.cap, MOST_SEGMENTS - overhead(transport));
     let depth = |what, value| {
-        Ok::<_, CallError>(bounded(what, value, MOST_WORK, "it is 32768 at most")?.max(1))
+        Ok::<_, CallError>(bounded(what, value, MOST_WORK, "the maximum is 32768")?.max(1))
     };
-    let receive_room = MOST_SEGMENTS - BESIDES;
+    let receive_room = MOST_SEGMENTS - OVERHEAD;
     Ok(QueuePairOptions {
         transport,
         send_depth: depth("max_send_wr", cap.max_send_wr)?,
         receive_depth: depth("max_recv_wr", cap.max_recv_wr)?,
-        send_pieces: bounded("max_send_sge", cap.max_send_sge, room, most_pieces)?.max(1),
+        send_pieces: bounded("max_send_sge", cap.max_send_sge, room, max_sges)?.max(1),
         receive_pieces: bounded(
             "max_recv_sge",
             cap.max_recv_sge,
             receive_room,
-            "it is 60 at most",
+            "the maximum is 60",
         )?
         .max(1),
         inline_bytes: bounded(
             "max_inline_data",
             cap.max_inline_data,
             room * 16 - 4,
-            most_inline,
+            max_inline,
         )?,
     })
 }
 
-/// Segments of a WQE that hold no data.
-fn besides(transport: Transport) -> u32 {
+/// Segments of a WQE without data.
+fn overhead(transport: Transport) -> u32 {
     match transport {
-        Transport::Ud => BESIDES_OF_DATAGRAMS,
-        Transport::Rc | Transport::Uc => BESIDES,
+        Transport::Ud => DATAGRAM_OVERHEAD,
+        Transport::Rc | Transport::Uc => OVERHEAD,
     }
 }
 

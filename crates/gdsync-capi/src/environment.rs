@@ -6,50 +6,48 @@ use std::time::Duration;
 
 use process::SetOnce;
 
-/// What they say. A variable that is not set, or is 0, changes nothing.
+/// Their values. An unset variable, or 0, selects the default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Environment {
     /// `GDS_ENABLE_DEBUG`: debug messages.
     pub(crate) debug: bool,
-    /// `GDS_DISABLE_WRITE64`: words of 64 bits are written in halves.
+    /// `GDS_DISABLE_WRITE64`: writes 64-bit words in halves.
     pub(crate) no_write64: bool,
-    /// `GDS_DISABLE_WAIT_NOR`: no waits by NOR. Unlike libgdsync, which has them off unless this is 0, for a completion queue that
-    /// was not initialised for them.
+    /// `GDS_DISABLE_WAIT_NOR`: disables waits by NOR. In libgdsync they are off unless this is 0, because it does not initialise its
+    /// completion queues for them.
     pub(crate) no_wait_nor: bool,
-    /// `GDS_DISABLE_REMOTE_FLUSH`: waits do not flush, whatever they are asked for.
+    /// `GDS_DISABLE_REMOTE_FLUSH`: disables flushes of waits.
     pub(crate) no_remote_flush: bool,
-    /// `GDS_DISABLE_WRITEMEMORY`: nothing comes of it, since no public CUDA has the operation that it turns off; memory is
-    /// written in words.
+    /// `GDS_DISABLE_WRITEMEMORY`: no effect, because no public CUDA has that operation; memory is written in words.
     pub(crate) no_write_memory: bool,
-    /// `GDS_HCA`: who is behind queue pairs; of this library alone.
+    /// `GDS_HCA`: the backend of queue pairs; not in libgdsync.
     pub(crate) hca: Hca,
-    /// `GDS_ENABLE_DUMP_MEMOPS`: each batch that is put into a stream is told.
+    /// `GDS_ENABLE_DUMP_MEMOPS`: logs every batch posted to a stream.
     pub(crate) dump: bool,
-    /// `GDS_CPU_WAIT_TIMEOUT_MS`: how long the CPU waits for a word in `gds_post_descriptors`, in milliseconds; of this library alone.
+    /// `GDS_CPU_WAIT_TIMEOUT_MS`: timeout of a wait in `gds_post_descriptors`, in milliseconds; not in libgdsync.
     pub(crate) cpu_wait_timeout: Duration,
 }
 
-/// Longer than ranks of one job are apart in any step that is still of use.
+/// Ranks of one job are rarely this far apart.
 const CPU_WAIT_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Who is behind queue pairs.
+/// The backend of queue pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Hca {
-    /// Whoever fits the device.
+    /// By device: mlx5 for mlx5 NICs, otherwise the proxy.
     #[default]
-    Fitting,
-    /// `proxy`: a thread, with any device.
+    Auto,
+    /// `proxy`: a thread, for any device.
     Proxy,
-    /// `mlx5`: the NIC itself.
+    /// `mlx5`: the GPU rings the NIC's doorbells.
     Mlx5,
 }
 
 pub(crate) fn environment() -> &'static Environment {
     static ENVIRONMENT: SetOnce<Environment> = SetOnce::new();
     ENVIRONMENT.get_or_set(|| {
-        let is_set = |name: &str| {
-            std::env::var_os(name).is_some_and(|value| is_number_but_0(value.as_bytes()))
-        };
+        let is_set =
+            |name: &str| std::env::var_os(name).is_some_and(|value| is_nonzero(value.as_bytes()));
         Environment {
             debug: is_set("GDS_ENABLE_DEBUG"),
             no_write64: is_set("GDS_DISABLE_WRITE64"),
@@ -61,24 +59,24 @@ pub(crate) fn environment() -> &'static Environment {
             hca: match std::env::var("GDS_HCA").as_deref() {
                 Ok("proxy") => Hca::Proxy,
                 Ok("mlx5") => Hca::Mlx5,
-                _ => Hca::Fitting,
+                _ => Hca::Auto,
             },
         }
     })
 }
 
-/// So many milliseconds; the default where it is no number, or 0.
+/// Parses milliseconds; the default for 0 or invalid text.
 fn timeout(text: Option<&OsStr>) -> Duration {
     let number = text
         .and_then(OsStr::to_str)
         .and_then(|text| text.trim().parse().ok());
-    // An `Instant` is that long from now, also in a thousand years.
+    // Limited, so that adding it to an `Instant` does not overflow.
     let number = number.filter(|&number| (1..=u64::from(u32::MAX)).contains(&number));
     number.map_or(CPU_WAIT_TIMEOUT, Duration::from_millis)
 }
 
-/// Whether C's `atoi` makes something else than 0 of it.
-fn is_number_but_0(text: &[u8]) -> bool {
+/// True if C's `atoi` returns a value other than 0.
+fn is_nonzero(text: &[u8]) -> bool {
     let text = text.trim_ascii_start();
     let digits = match text {
         [b'-' | b'+', rest @ ..] => rest,
@@ -93,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_timeout_is_a_number_of_milliseconds_and_ten_minutes_otherwise() {
+    fn parses_timeout() {
         for (text, milliseconds) in [
             (Some("1"), 1),
             (Some(" 2500 "), 2500),
@@ -111,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_read_as_c_reads_them() {
+    fn parses_numbers_like_atoi() {
         for (text, expected) in [
             ("1", true),
             (" 10x", true),
@@ -121,7 +119,7 @@ mod tests {
             ("", false),
             ("yes", false),
         ] {
-            assert_eq!(is_number_but_0(text.as_bytes()), expected, "{text:?}");
+            assert_eq!(is_nonzero(text.as_bytes()), expected, "{text:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What `flags` parameters say: whose memory a word is, and what comes with it.
+//! Validates `flags` parameters, conditions and addresses.
 
 use std::ffi::c_int;
 
@@ -7,10 +7,10 @@ use gpu::Compare;
 use crate::abi;
 use crate::call_error::CallError;
 
-/// Whose memory a word is in.
+/// Type of the memory of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MemoryType {
-    /// The address is the GPU's own: device memory, or pinned host memory that CUDA gave.
+    /// A GPU address: device memory, or pinned host memory of CUDA.
     Gpu,
     /// Ordinary memory of the process.
     Host,
@@ -18,7 +18,7 @@ pub(crate) enum MemoryType {
     Io,
 }
 
-/// No flags are known.
+/// Checks that no flag is set.
 pub(crate) fn none(flags: c_int) -> Result<(), CallError> {
     match flags {
         0 => Ok(()),
@@ -26,7 +26,7 @@ pub(crate) fn none(flags: c_int) -> Result<(), CallError> {
     }
 }
 
-/// The memory type of `flags`, of which no bits may be set but its own and `others`.
+/// The memory type of `flags`. Other bits than `others` are rejected.
 pub(crate) fn memory_type(flags: c_int, others: c_int) -> Result<MemoryType, CallError> {
     let allowed = abi::MEMORY_MASK | others;
     if flags & !allowed != 0 {
@@ -40,7 +40,7 @@ pub(crate) fn memory_type(flags: c_int, others: c_int) -> Result<MemoryType, Cal
     }
 }
 
-/// The condition that a `gds_wait_cond_flag_t` names.
+/// The comparison of a `gds_wait_cond_flag_t`.
 pub(crate) fn compare(condition: u32) -> Result<Compare, CallError> {
     match condition {
         0 => Ok(Compare::Geq),
@@ -54,7 +54,7 @@ pub(crate) fn compare(condition: u32) -> Result<Compare, CallError> {
     }
 }
 
-/// The address of a word of 32 bits, or of the first of several.
+/// The address of a 32-bit word, not NULL and aligned.
 pub(crate) fn word(what: &'static str, pointer: *const u8) -> Result<usize, CallError> {
     let address = pointer.expose_provenance();
     if address == 0 {
@@ -70,7 +70,7 @@ pub(crate) fn word(what: &'static str, pointer: *const u8) -> Result<usize, Call
     Ok(address)
 }
 
-/// As many bytes as are written by value.
+/// Checks the length of a write by value.
 pub(crate) fn bytes(count: usize) -> Result<usize, CallError> {
     let is_whole = count.is_multiple_of(4) && (4..=engine::lower::MOST_BYTES).contains(&count);
     is_whole.then_some(count).ok_or(CallError::Bytes { count })
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_memory_type_is_one_bit() {
+    fn accepts_exactly_one_memory_type() {
         for (flags, expected) in [
             (1, Some(MemoryType::Gpu)),
             (2, Some(MemoryType::Host)),

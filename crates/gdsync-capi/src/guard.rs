@@ -1,4 +1,4 @@
-//! What stands around every function that C calls: no panic gets past it, and what is refused is told.
+//! Wrappers of all C functions: catch panics, and log and convert errors.
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::call_error::CallError;
 use crate::log::{self, Level};
 
-/// Runs `body`; 0, or the errno of what went wrong, with a line in the log.
+/// Runs `body`. Returns 0 or the errno of its error.
 pub(crate) fn call(function: &'static str, body: impl FnOnce() -> Result<(), CallError>) -> c_int {
     match run(function, body) {
         Ok(()) => 0,
@@ -14,7 +14,7 @@ pub(crate) fn call(function: &'static str, body: impl FnOnce() -> Result<(), Cal
     }
 }
 
-/// Runs `body`; what it counted, or the errno with a minus.
+/// Runs `body`. Returns its count or the negated errno.
 pub(crate) fn count(
     function: &'static str,
     body: impl FnOnce() -> Result<c_int, CallError>,
@@ -22,37 +22,36 @@ pub(crate) fn count(
     run(function, body).unwrap_or_else(|errno| -errno)
 }
 
-/// Runs `body`; what it made, or NULL and `errno`.
-pub(crate) fn made<T>(
+/// Runs `body`. Returns its pointer, or NULL with `errno` set.
+pub(crate) fn pointer<T>(
     function: &'static str,
     body: impl FnOnce() -> Result<*mut T, CallError>,
 ) -> *mut T {
     run(function, body).unwrap_or_else(|errno| {
-        // SAFETY: it is the calling thread's own.
+        // SAFETY: the pointer to the calling thread's errno is always valid.
         unsafe { *libc::__errno_location() = errno };
         std::ptr::null_mut()
     })
 }
 
 fn run<T>(function: &'static str, body: impl FnOnce() -> Result<T, CallError>) -> Result<T, c_int> {
-    // What a panic leaves half done is guarded by locks that are taken over as they are: their data is changed by single
-    // inserts and removals only.
+    // Unwind safe: shared data is behind locks and changed only by single inserts and removals.
     let call_error = match catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(CallError::Panicked))
     {
         Ok(result) => return Ok(result),
         Err(call_error) => call_error,
     };
-    // Programs post until a queue is full, poll and go on.
-    let level = if call_error.is_usual() {
+    // Programs post until a queue is full, then poll.
+    let level = if call_error.is_expected() {
         Level::Debug
     } else {
         Level::Error
     };
-    let words = gpu::sentence(&call_error);
-    log::say(
+    let text = gpu::sentence(&call_error);
+    log::write(
         level,
         function,
-        format_args!("{words} (errno {})", call_error.errno()),
+        format_args!("{text} (errno {})", call_error.errno()),
     );
     Err(call_error.errno())
 }

@@ -1,22 +1,21 @@
-//! `libgdsync.so.2`: the functions of libgdsync 2.2 for C, over the crate `gdsync`: words of memory that a CUDA stream writes and waits
-//! for, and queue pairs whose sends and completions are such words.
+//! `libgdsync.so.2`: the C functions of libgdsync 2.2, implemented by the crate `gdsync`: memory words that a CUDA stream writes and
+//! waits for, and queue pairs driven by such words.
 //!
-//! The public text of the interface is `include/`; [`abi`] holds its shapes. There is no logic here beyond the border itself:
-//! which arguments are believed, where the GPU and the CPU find a word, which errno a failure becomes, what is said.
+//! The headers in `include/` document the interface; [`abi`] has its types. This crate only checks arguments, translates addresses,
+//! converts errors to errno and logs messages.
 //!
-//! Rules of this crate, which lives in other people's processes:
-//! - Every function that C calls catches panics (`EIO`) and returns 0 or a positive errno. None ends the process.
-//! - A list is looked at as a whole before anything of it is done.
-//! - No context is made or changed: what needs one takes the calling thread's.
-//! - What crosses the border as a pointer is checked for NULL and alignment, and otherwise the caller's promise, as it is with
-//!   every C function. A `gds_mem_desc_t`, a `struct gds_qp`, a `struct gds_cq` and what is in a request are looked up before anything is
-//!   followed: those that are gone are refused.
-//! - A queue pair that is destroyed leaves no stream waiting, and no memory that a stream may still write is given back.
+//! Rules:
+//! - Every C function catches panics (`EIO`) and returns 0 or a positive errno. None ends the process.
+//! - A list is validated as a whole before any of it is executed.
+//! - No CUDA context is created or changed: functions that need one use the calling thread's.
+//! - Pointers are checked for NULL and alignment; otherwise they are the caller's promise, as in every C function. A
+//!   `gds_mem_desc_t`, a `struct gds_qp`, a `struct gds_cq` and a request are looked up before use, so stale ones are rejected.
+//! - Destroying a queue pair releases waiting streams. Memory that a stream may still write is not freed.
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 
 pub mod abi;
-mod behind;
+mod backend;
 mod call_error;
 mod claims;
 mod completed;

@@ -1,4 +1,4 @@
-//! A C program's descriptors as memory operations: each is checked, and each word found, before anything is done.
+//! Converts a program's descriptors to memory operations. The whole list is checked before any operation is executed.
 
 use engine::lower::{self, Offset};
 use gpu::MemOp;
@@ -12,8 +12,8 @@ use crate::flags::{self, MemoryType};
 ///
 /// # Safety
 ///
-/// `list` is NULL or has `count` descriptors, which nobody changes meanwhile, each with the member of its tag filled in.
-pub(crate) unsafe fn given<'a>(
+/// `list` is NULL or has `count` descriptors, which do not change during `'a`, each with the member of its tag initialised.
+pub(crate) unsafe fn descriptors<'a>(
     count: usize,
     list: *const abi::Descriptor,
 ) -> Result<&'a [abi::Descriptor], CallError> {
@@ -36,54 +36,54 @@ pub(crate) unsafe fn given<'a>(
     {
         return Err(CallError::Count { count });
     }
-    // SAFETY: not NULL, aligned, and the caller's promise.
+    // SAFETY: not NULL and aligned; the rest is the caller's promise.
     Ok(unsafe { std::slice::from_raw_parts(list, count) })
 }
 
-/// Memory operations, and the program's descriptor that each came from.
+/// Memory operations with the positions of their descriptors.
 pub(crate) struct List<A> {
     pub(crate) ops: Vec<MemOp<A>>,
-    from: Vec<usize>,
+    positions: Vec<usize>,
 }
 
-/// Finds the words of a list, as the GPU or the CPU reaches them.
-pub(crate) trait Finds<A> {
-    /// A word that the program named, or the first of `bytes` bytes.
+/// Translates addresses for the GPU or the CPU.
+pub(crate) trait Resolve<A> {
+    /// A word of the program, or the first of `bytes` bytes.
     fn word(&mut self, address: usize, bytes: usize, memory: MemoryType) -> Result<A, CallError>;
     /// A word of a queue.
     fn place(&mut self, place: &engine::Place) -> A;
 }
 
 impl<A> List<A> {
-    /// The position of the program's descriptor that an operation came from.
+    /// The position of an operation's descriptor.
     pub(crate) fn descriptor(&self, op: usize) -> usize {
-        self.from.get(op).copied().unwrap_or(op)
+        self.positions.get(op).copied().unwrap_or(op)
     }
 }
 
-/// Makes a list of the program's descriptors. Their requests are posted, and `claims` takes them back unless it keeps them.
+/// Converts descriptors. Claims their requests.
 ///
 /// # Safety
 ///
-/// Of each descriptor the member of its tag is filled in, and what a write of memory copies can be read.
+/// The member of each descriptor's tag is initialised, and the sources of memory writes are readable.
 pub(crate) unsafe fn read<A: Offset>(
     given: &[abi::Descriptor],
     claims: &mut Claims,
-    finds: &mut impl Finds<A>,
+    resolver: &mut impl Resolve<A>,
 ) -> Result<List<A>, CallError> {
     let mut list = List {
         ops: Vec::with_capacity(given.len()),
-        from: Vec::with_capacity(given.len()),
+        positions: Vec::with_capacity(given.len()),
     };
     for (position, given) in given.iter().enumerate() {
         claims.at(position);
         // SAFETY: the caller's promise.
-        let read = unsafe { one(given, claims, finds, &mut list.ops) };
+        let read = unsafe { one(given, claims, resolver, &mut list.ops) };
         read.map_err(|source| CallError::Descriptor {
             position,
             source: Box::new(source),
         })?;
-        list.from.resize(list.ops.len(), position);
+        list.positions.resize(list.ops.len(), position);
     }
     Ok(list)
 }
@@ -94,17 +94,17 @@ pub(crate) unsafe fn read<A: Offset>(
 unsafe fn one<A: Offset>(
     given: &abi::Descriptor,
     claims: &mut Claims,
-    finds: &mut impl Finds<A>,
+    resolver: &mut impl Resolve<A>,
     ops: &mut Vec<MemOp<A>>,
 ) -> Result<(), CallError> {
     match given.tag {
         abi::TAG_WAIT_VALUE32 => {
-            // SAFETY: the tag says which member it is.
+            // SAFETY: the tag selects this member.
             let wait = unsafe { given.what.wait32 };
             let memory = wait_memory(wait.flags)?;
             let compare = flags::compare(wait.cond_flags)?;
             ops.push(MemOp::Wait32 {
-                at: finds.word(flags::word("ptr", wait.ptr.cast())?, 4, memory)?,
+                at: resolver.word(flags::word("ptr", wait.ptr.cast())?, 4, memory)?,
                 value: wait.value,
                 compare,
                 flush: wait.flags & abi::WAIT_POST_FLUSH_REMOTE != 0,
@@ -114,7 +114,7 @@ unsafe fn one<A: Offset>(
             // SAFETY: as above.
             let write = unsafe { given.what.write32 };
             let memory = write_memory(write.flags)?;
-            let at = finds.word(flags::word("ptr", write.ptr.cast())?, 4, memory)?;
+            let at = resolver.word(flags::word("ptr", write.ptr.cast())?, 4, memory)?;
             if write.flags & abi::WRITE_PRE_BARRIER_SYS != 0 {
                 ops.push(MemOp::Barrier);
             }
@@ -130,8 +130,8 @@ unsafe fn one<A: Offset>(
             if write.src.is_null() {
                 return Err(CallError::Null { what: "src" });
             }
-            let at = finds.word(to, count, memory)?;
-            // SAFETY: not NULL, at most 1024, and the caller promises that they can be read.
+            let at = resolver.word(to, count, memory)?;
+            // SAFETY: not NULL, at most 1024 bytes; the caller promises that they are readable.
             let bytes = unsafe { std::slice::from_raw_parts(write.src, count) };
             if write.flags & abi::WRITE_MEMORY_PRE_BARRIER_SYS != 0 {
                 ops.push(MemOp::Barrier);
@@ -144,15 +144,18 @@ unsafe fn one<A: Offset>(
         abi::TAG_SEND => {
             // SAFETY: as above.
             let doorbell = unsafe { claims.send(given.what.request) }?;
-            ops.extend(doorbell.map(|op| op.map(|place| finds.place(&place))));
+            ops.extend(doorbell.map(|op| op.map(|place| resolver.place(&place))));
         }
         abi::TAG_WAIT => {
             // SAFETY: as above.
             let (wait, appended) = unsafe { claims.wait(given.what.request) }?;
-            // What the NIC wrote before the completion is visible then.
-            ops.extend(wait.ops(true).map(|op| op.map(|place| finds.place(&place))));
+            // With a flush, to make the NIC's earlier writes visible.
+            ops.extend(
+                wait.ops(true)
+                    .map(|op| op.map(|place| resolver.place(&place))),
+            );
             for (word, value) in appended {
-                let at = finds.word(word, 4, MemoryType::Gpu)?;
+                let at = resolver.word(word, 4, MemoryType::Gpu)?;
                 ops.push(MemOp::Write32 { at, value });
             }
         }
@@ -171,12 +174,12 @@ pub(crate) fn wait_memory(flags: i32) -> Result<MemoryType, CallError> {
     flags::memory_type(flags, abi::WAIT_POST_FLUSH_REMOTE)
 }
 
-/// Of those of the write of a word.
+/// The memory type of a word write's flags.
 pub(crate) fn write_memory(flags: i32) -> Result<MemoryType, CallError> {
     flags::memory_type(flags, abi::WRITE_PRE_BARRIER_SYS)
 }
 
-/// Of those of a write of bytes.
+/// The memory type of a memory write's flags.
 pub(crate) fn bytes_memory(flags: i32) -> Result<MemoryType, CallError> {
     let others = abi::WRITE_MEMORY_PRE_BARRIER_SYS | abi::WRITE_MEMORY_POST_BARRIER_SYS;
     flags::memory_type(flags, others)

@@ -1,11 +1,10 @@
-//! Messages on standard error, in the form that libgdsync has: errors, warnings and what was asked for always, the rest where
-//! `GDS_ENABLE_DEBUG` is a number other than 0.
+//! Messages on standard error, in libgdsync's format. Debug messages only if `GDS_ENABLE_DEBUG` is a number other than 0.
 
 use std::fmt::{Arguments, Write as _};
 
 use crate::environment::environment;
 
-/// How much a message matters.
+/// Level of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Level {
     Debug,
@@ -15,7 +14,7 @@ pub(crate) enum Level {
 }
 
 impl Level {
-    /// What libgdsync calls it.
+    /// libgdsync's name.
     fn name(self) -> &'static str {
         match self {
             Self::Debug => "DBG  ",
@@ -26,8 +25,8 @@ impl Level {
     }
 }
 
-/// Says something of a function, if it is to be heard.
-pub(crate) fn say(level: Level, function: &str, message: Arguments<'_>) {
+/// Logs a message of a function.
+pub(crate) fn write(level: Level, function: &str, message: Arguments<'_>) {
     if level == Level::Debug && !environment().debug {
         return;
     }

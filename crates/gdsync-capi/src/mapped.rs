@@ -1,4 +1,4 @@
-//! Memory that both the CPU and the GPU reach, as `gds_alloc_mapped_memory` gives it: who owns what, by where the GPU sees it.
+//! Memory of `gds_alloc_mapped_memory`, accessible to the CPU and the GPU.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -14,10 +14,11 @@ use crate::call_error::CallError;
 use crate::registry::{self, Lookup};
 
 struct Table {
-    /// Opened for the first GPU memory; it touches no CUDA.
+    /// Opened for the first GPU memory; it does not use CUDA.
     gdr: Option<Gdr>,
+    /// By GPU address.
     gpu: BTreeMap<u64, GpuMemory>,
-    /// By host address, the bytes.
+    /// Lengths in bytes, by host address.
     host: BTreeMap<usize, usize>,
     /// The `gdr_mh_t` of the next GPU memory: never 0.
     next: u64,
@@ -25,13 +26,13 @@ struct Table {
 
 struct GpuMemory {
     bytes: usize,
-    /// Where the CPU sees it.
+    /// CPU address.
     start: usize,
-    /// What shows it there; nothing where that is the same address (a simulated CUDA's).
+    /// The CPU mapping; `None` if the CPU uses the GPU address (simulated CUDA).
     mapping: Option<Mapping>,
 }
 
-/// Of this process: CUDA does not survive a fork.
+/// Per process: CUDA does not survive a fork.
 static TABLE: PerProcess<Mutex<Table>> = PerProcess::new(|| {
     Mutex::new(Table {
         gdr: None,
@@ -41,28 +42,27 @@ static TABLE: PerProcess<Mutex<Table>> = PerProcess::new(|| {
     })
 });
 
-/// Whether the CPU reaches GPU memory at the GPU's own addresses.
+/// True if the CPU accesses GPU memory at GPU addresses.
 static IS_SIMULATED: AtomicBool = AtomicBool::new(false);
 
-/// From now on GPU memory is taken to be where the CPU sees it too, as that of the simulated CUDA is. For tests: nothing of the
-/// library that ships calls it.
+/// Uses GPU addresses for CPU access too, as the simulated CUDA requires. For tests only.
 #[doc(hidden)]
 pub fn simulate() {
     IS_SIMULATED.store(true, Ordering::Relaxed);
 }
 
-/// Device memory with a CPU mapping, in the current context.
+/// Allocates device memory with a CPU mapping, in the current context.
 pub(crate) fn allocate_gpu(bytes: usize, flags: i32) -> Result<abi::MemDesc, CallError> {
     let device = foreign::allocate(bytes).map_err(CallError::cuda("allocate GPU memory"))?;
-    let shown = show(device, bytes).inspect_err(|_| {
-        // SAFETY: it was allocated above and shown to nobody. The first refusal is the one to report.
+    let memory = map_gpu(device, bytes).inspect_err(|_| {
+        // SAFETY: allocated above and not used elsewhere. Its error is ignored: the first one is reported.
         let _ = unsafe { foreign::free(device) };
     })?;
-    let start = shown.start;
+    let start = memory.start;
     let mut table = table();
     let mh = table.next;
     table.next += 1;
-    table.gpu.insert(device.get(), shown);
+    table.gpu.insert(device.get(), memory);
     let host = std::ptr::with_exposed_provenance_mut(start);
     Ok(abi::MemDesc {
         d_ptr: device.get(),
@@ -74,7 +74,7 @@ pub(crate) fn allocate_gpu(bytes: usize, flags: i32) -> Result<abi::MemDesc, Cal
     })
 }
 
-fn show(device: DevicePtr, bytes: usize) -> Result<GpuMemory, CallError> {
+fn map_gpu(device: DevicePtr, bytes: usize) -> Result<GpuMemory, CallError> {
     pointer::set_sync_memops(device)
         .map_err(CallError::cuda("make copies of GPU memory synchronous"))?;
     if IS_SIMULATED.load(Ordering::Relaxed) {
@@ -86,14 +86,14 @@ fn show(device: DevicePtr, bytes: usize) -> Result<GpuMemory, CallError> {
             mapping,
         });
     }
-    let refused = |source| CallError::Map { source };
+    let failed = |source| CallError::Map { source };
     let gdr = match &mut table().gdr {
         Some(gdr) => gdr.clone(),
-        unopened => unopened.insert(Gdr::open().map_err(refused)?).clone(),
+        unopened => unopened.insert(Gdr::open().map_err(failed)?).clone(),
     };
-    // SAFETY: the memory is this library's, and is freed after its mapping.
-    let pin = unsafe { gdr.pin_raw(device, bytes, PinFlags::default()) }.map_err(refused)?;
-    let mapping = pin.map(MapRequest::Default).map_err(refused)?;
+    // SAFETY: this library owns the memory and frees it after its mapping.
+    let pin = unsafe { gdr.pin_raw(device, bytes, PinFlags::default()) }.map_err(failed)?;
+    let mapping = pin.map(MapRequest::Default).map_err(failed)?;
     Ok(GpuMemory {
         bytes,
         start: mapping.as_ptr().expose_provenance().get(),
@@ -101,16 +101,16 @@ fn show(device: DevicePtr, bytes: usize) -> Result<GpuMemory, CallError> {
     })
 }
 
-/// Host memory in whole pages of its own, zeroed and registered.
+/// Allocates host memory in separate pages, zeroed and registered.
 pub(crate) fn allocate_host(bytes: usize, flags: i32) -> Result<abi::MemDesc, CallError> {
     let length = bytes.checked_next_multiple_of(registry::page());
     let length = length.ok_or(CallError::HostMemory { bytes })?;
     let start = map(length).ok_or(CallError::HostMemory { bytes })?;
     let address = start.expose_provenance();
-    // SAFETY: memory that was just mapped, and is unmapped after its registration has ended.
+    // SAFETY: the memory is mapped, and is unmapped only after its registration has ended.
     let device = unsafe { Lookup::default().device_address(address, length, Registration::Memory) };
     let device = device.inspect_err(|_| {
-        // SAFETY: shown to nobody. The first refusal is the one to report.
+        // SAFETY: not used elsewhere. Its error is ignored: the first one is reported.
         let _ = unsafe { registry::forget(address..address + length) };
         // SAFETY: as above.
         unsafe { unmap(start, length) };
@@ -126,11 +126,11 @@ pub(crate) fn allocate_host(bytes: usize, flags: i32) -> Result<abi::MemDesc, Ca
     })
 }
 
-/// Takes the CPU's mapping away, then frees the memory. Without a context nothing is done.
+/// Removes the CPU mapping, then frees the memory. Requires a context.
 ///
 /// # Safety
 ///
-/// Neither the CPU nor the GPU uses it any more.
+/// Neither the CPU nor the GPU uses the memory any more.
 pub(crate) unsafe fn free_gpu(device: u64, host: *mut c_void) -> Result<(), CallError> {
     let is_usable = foreign::current_device();
     let mut table = table();
@@ -145,11 +145,11 @@ pub(crate) unsafe fn free_gpu(device: u64, host: *mut c_void) -> Result<(), Call
     let memory = table.gpu.remove(&device);
     drop(table);
     drop(memory.and_then(|memory| memory.mapping));
-    // SAFETY: it is this library's, and the caller promises that nobody uses it.
+    // SAFETY: this library allocated it, and the caller promises that it is unused.
     unsafe { foreign::free(DevicePtr::new(device)) }.map_err(CallError::cuda("free GPU memory"))
 }
 
-/// Ends the registration, then unmaps the memory; where the first is refused, neither.
+/// Ends the registration, then unmaps the memory. If the first fails, the memory stays.
 ///
 /// # Safety
 ///
@@ -161,31 +161,31 @@ pub(crate) unsafe fn free_host(host: *mut c_void) -> Result<(), CallError> {
     // SAFETY: the caller's promise.
     unsafe { registry::forget(start..start + length) }?;
     table.host.remove(&start);
-    // SAFETY: mapped with this length, and out of the table it is unmapped once.
+    // SAFETY: mapped with this length, and removed from the table, so it is unmapped once.
     unsafe { unmap(host, length) };
     Ok(())
 }
 
-/// Pages from the system, and not from the heap: what is registered is nobody else's.
+/// Pages from the system, not from the heap, so that a registration covers no other data.
 fn map(length: usize) -> Option<*mut c_void> {
     let (rights, flags) = (
         libc::PROT_READ | libc::PROT_WRITE,
         libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
     );
-    // SAFETY: a new mapping, wherever the kernel likes, disturbs none that is there.
+    // SAFETY: a new mapping at an address that the kernel chooses replaces no other.
     let start = unsafe { libc::mmap(std::ptr::null_mut(), length, rights, flags, -1, 0) };
     (start != libc::MAP_FAILED).then_some(start)
 }
 
 /// # Safety
 ///
-/// Mapped by [`map`] with this length, and used by nobody any more.
+/// Mapped by [`map`] with this length, and unused.
 unsafe fn unmap(start: *mut c_void, length: usize) {
-    // SAFETY: this function's own condition. A failure leaves the pages there.
+    // SAFETY: the caller's promise. On failure the pages stay.
     let _ = unsafe { libc::munmap(start, length) };
 }
 
-/// Where the CPU sees `bytes` bytes of GPU memory, if they are of ours.
+/// The CPU address of `bytes` bytes of GPU memory, if this library allocated them.
 pub(crate) fn host_address(device: usize, bytes: usize) -> Option<usize> {
     let table = table();
     let (start, memory) = table.gpu.range(..=device as u64).next_back()?;
@@ -194,7 +194,7 @@ pub(crate) fn host_address(device: usize, bytes: usize) -> Option<usize> {
     is_within.then_some(memory.start + offset)
 }
 
-/// A panic while the lock was held leaves maps that are whole.
+/// Ignores poisoning: every change is one step.
 fn table() -> MutexGuard<'static, Table> {
     TABLE.get().lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! `gds_alloc_mapped_memory`, `gds_free_mapped_memory`, and the address of a host word for a kernel.
+//! `gds_alloc_mapped_memory`, `gds_free_mapped_memory`, `gds_mlx5_get_dword_wait_info`.
 
 use std::ffi::c_int;
 
@@ -11,16 +11,16 @@ use crate::log::{self, Level};
 use crate::registry::Lookup;
 use crate::{guard, list, mapped};
 
-/// Allocates `size` bytes that both the CPU (`h_ptr`) and the GPU of the current context (`d_ptr`) reach: on the GPU
-/// (`GDS_MEMORY_GPU`), mapped for the CPU with or without the gdrdrv module, or on the host (`GDS_MEMORY_HOST`). No bytes: nothing
-/// is done, and 0 returned.
+/// Allocates `size` bytes that the CPU (`h_ptr`) and the GPU of the current context (`d_ptr`) can access: GPU memory
+/// (`GDS_MEMORY_GPU`), mapped for the CPU with or without the gdrdrv module, or host memory (`GDS_MEMORY_HOST`). A size of 0 does
+/// nothing and returns 0.
 ///
-/// Returns `EINVAL` for NULL, or another memory type; `ENOMEM`; otherwise what CUDA's or the mapping's refusal comes to. Nothing is
-/// written then.
+/// Returns `EINVAL` for NULL or another memory type; `ENOMEM`; otherwise the errno of CUDA or the mapping. `desc` is written only on
+/// success.
 ///
 /// # Safety
 ///
-/// `desc` is NULL or can be written to.
+/// `desc` is NULL or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gds_alloc_mapped_memory(
     desc: *mut MemDesc,
@@ -30,10 +30,10 @@ pub unsafe extern "C" fn gds_alloc_mapped_memory(
     const NAME: &str = "gds_alloc_mapped_memory";
     guard::call(NAME, || {
         if size == 0 {
-            log::say(
+            log::write(
                 Level::Warning,
                 NAME,
-                format_args!("no bytes are asked for: nothing is allocated"),
+                format_args!("size is 0: nothing allocated"),
             );
             return Ok(());
         }
@@ -41,41 +41,40 @@ pub unsafe extern "C" fn gds_alloc_mapped_memory(
             return Err(CallError::Null { what: "desc" });
         }
         // As in libgdsync, only these bits count.
-        let made = match flags & abi::MEMORY_MASK {
+        let info = match flags & abi::MEMORY_MASK {
             abi::MEMORY_GPU => mapped::allocate_gpu(size, flags)?,
             abi::MEMORY_HOST => mapped::allocate_host(size, flags)?,
             _ => return Err(CallError::MemoryType { flags }),
         };
-        let (device, host) = (made.d_ptr, made.h_ptr);
-        log::say(
+        let (device, host) = (info.d_ptr, info.h_ptr);
+        log::write(
             Level::Debug,
             NAME,
             format_args!("{size} bytes: d_ptr={device:#x} h_ptr={host:p} flags={flags:#x}"),
         );
-        // SAFETY: not NULL, and so the caller promises that it can be written to.
-        unsafe { desc.write(made) };
+        // SAFETY: not NULL; the caller promises that it is writable.
+        unsafe { desc.write(info) };
         Ok(())
     })
 }
 
-/// Frees what [`gds_alloc_mapped_memory`] gave, and makes the pointers and the size in `desc` 0.
+/// Frees memory of [`gds_alloc_mapped_memory`] and sets the pointers and the size in `desc` to 0.
 ///
-/// Returns `EINVAL` for NULL, for what is not, or no longer, such memory, and without a current context; otherwise what CUDA's
-/// refusal comes to.
+/// Returns `EINVAL` for NULL, for unknown or freed memory, and without a current context; otherwise CUDA's errno.
 ///
 /// # Safety
 ///
-/// `desc` is NULL or can be read and written, and neither CPU nor GPU uses the memory any more.
+/// `desc` is NULL or readable and writable, and neither CPU nor GPU uses the memory any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gds_free_mapped_memory(desc: *mut MemDesc) -> c_int {
     guard::call("gds_free_mapped_memory", || {
         if desc.is_null() {
             return Err(CallError::Null { what: "desc" });
         }
-        // SAFETY: not NULL, and so the caller promises that it can be read.
+        // SAFETY: not NULL; the caller promises that it is readable.
         let given = unsafe { desc.read() };
         match given.flags & abi::MEMORY_MASK {
-            // SAFETY: the caller promises that nobody uses it.
+            // SAFETY: the caller promises that it is unused.
             abi::MEMORY_GPU => unsafe { mapped::free_gpu(given.d_ptr, given.h_ptr) }?,
             // SAFETY: as above.
             abi::MEMORY_HOST => unsafe { mapped::free_host(given.h_ptr) }?,
@@ -89,20 +88,20 @@ pub unsafe extern "C" fn gds_free_mapped_memory(desc: *mut MemDesc) -> c_int {
             mh: 0,
             ..given
         };
-        // SAFETY: as above, and that it can be written to.
+        // SAFETY: not NULL; the caller promises that it is writable.
         unsafe { desc.write(emptied) };
         Ok(())
     })
 }
 
-/// Says where a kernel of the current context's GPU finds a word that it is to wait for, registering the word if need be.
+/// Returns the GPU address of a word for a kernel that waits for it. Registers host memory if needed.
 ///
-/// Returns `EINVAL`, and writes nothing, for NULL, a misaligned pointer, or flags that are not one memory type and
-/// `GDS_WAIT_POST_FLUSH_REMOTE`; otherwise what CUDA's refusal comes to.
+/// Returns `EINVAL`, and writes nothing, for NULL, a misaligned pointer, or flags other than one memory type and
+/// `GDS_WAIT_POST_FLUSH_REMOTE`; otherwise CUDA's errno.
 ///
 /// # Safety
 ///
-/// `mlx5_info` is NULL or can be written to. `ptr` is memory of this type, and stays that while a GPU uses it.
+/// `mlx5_info` is NULL or writable. `ptr` is memory of this type while a GPU uses it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gds_mlx5_get_dword_wait_info(
     ptr: *mut u32,
@@ -123,13 +122,13 @@ pub unsafe extern "C" fn gds_mlx5_get_dword_wait_info(
             MemoryType::Host => found(Registration::Memory)?,
             MemoryType::Io => found(Registration::Registers)?,
         };
-        let made = DwordWaitInfo {
-            // A device's address, which nobody here follows.
+        let info = DwordWaitInfo {
+            // A GPU address, not dereferenced here.
             ptr: std::ptr::without_provenance_mut(address.get() as usize),
             value,
         };
-        // SAFETY: not NULL, and so the caller promises that it can be written to.
-        unsafe { mlx5_info.write(made) };
+        // SAFETY: not NULL; the caller promises that it is writable.
+        unsafe { mlx5_info.write(info) };
         Ok(())
     })
 }

@@ -1,11 +1,11 @@
-//! A program's queue pair: the engine's queues, what the program named its work, and the requests that are prepared and given away.
+//! A program's queue pair: the engine's queues, the ids of posted work, and prepared requests and waits.
 
 mod end;
 mod receive;
 mod send;
 mod wait;
 
-pub(crate) use end::give_back;
+pub(crate) use end::release_retired;
 
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
@@ -18,119 +18,113 @@ use engine::wire::{AddressVector, Transport};
 use verbs::raw::{ibv_ah, ibv_qp};
 
 use crate::abi::{self, Cq, Qp};
-use crate::behind::{Behind, Made};
+use crate::backend::{Backend, BackendPair};
 use crate::call_error::CallError;
 
-/// Which of a queue pair's completion queues.
+/// One of the two completion queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Side {
     Sent,
     Received,
 }
 
-/// How much of each a queue pair takes.
+/// Limits of a queue pair.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) sends: u32,
     pub(crate) receives: u32,
-    pub(crate) send_pieces: u32,
-    pub(crate) receive_pieces: u32,
+    pub(crate) send_sges: u32,
+    pub(crate) receive_sges: u32,
     pub(crate) inline: u32,
-    /// Every send completes visibly.
+    /// Every send is signalled.
     pub(crate) signals_all: bool,
-    /// Whether sends are datagrams, each with an address of its own.
     pub(crate) transport: Transport,
 }
 
-/// A queue pair. Calls about it take turns.
+/// A queue pair. Calls on it are serialised.
 #[derive(Debug)]
 pub(crate) struct Pair {
-    /// Its number among all that this process has made.
+    /// Id, unique in this process.
     pub(crate) id: u64,
     pub(crate) limits: Limits,
-    /// The verbs queue pair, alive while there are queues.
+    /// The verbs queue pair, valid while `queues` is `Some`.
     raw: *mut ibv_qp,
-    behind: Box<dyn Behind>,
-    /// None once it is destroyed.
+    backend: Box<dyn Backend>,
+    /// `None` once destroyed.
     queues: Mutex<Option<Queues>>,
-    shown: Shown,
+    public: PublicQp,
 }
 
-// SAFETY: the raw queue pair is only handed to verbs, which are thread safe, and what is shown to the program is written under the lock.
+// SAFETY: the raw queue pair is only passed to verbs, which are thread safe, and `public` is written only under the lock.
 unsafe impl Send for Pair {}
 // SAFETY: as above.
 unsafe impl Sync for Pair {}
 
-/// What the program sees, at an address that stays.
+/// The program's structure, at a stable address.
 #[derive(Debug)]
-struct Shown(Box<UnsafeCell<Qp>>);
+struct PublicQp(Box<UnsafeCell<Qp>>);
 
-/// The queues, and what is kept of each piece of work.
 #[derive(Debug)]
 struct Queues {
     engine: QueuePair,
-    /// Entries that are prepared and not completed, in order.
-    sends: VecDeque<Named>,
-    /// Requests to send that have not completed, in order.
+    /// Prepared sends without a completion, in order.
+    sends: VecDeque<WorkId>,
+    /// Send requests without a completion, in order.
     requests: VecDeque<Request>,
-    /// Receives that are posted and not completed, in order.
-    receives: VecDeque<Named>,
-    /// Waits that are taken and whose completion was not polled, in order: of sends, of receives.
-    waits: [VecDeque<Waiting>; 2],
-    /// Which completion is waited for next.
+    /// Posted receives without a completion, in order.
+    receives: VecDeque<WorkId>,
+    /// Waits whose completion was not polled, in order, by side.
+    waits: [VecDeque<PendingWait>; 2],
+    /// Index of the next completion to wait for, by side.
     next_wait: [u32; 2],
 }
 
-/// A piece of work by its number in the queue, and by the program's.
+/// Number of a WQE in its queue, and the program's id.
 #[derive(Debug, Clone, Copy)]
-struct Named {
+struct WorkId {
     number: u64,
     wr_id: u64,
 }
 
-/// Entries that were prepared together.
+/// WQEs prepared by one call.
 #[derive(Debug)]
 struct Request {
-    /// Those before the last, in order.
+    /// All but the last, in order.
     before: Vec<Prepared>,
-    /// The last of them, whose doorbell covers all.
+    /// The last one, whose doorbell covers all.
     last: Prepared,
-    given: Given,
-    /// A kernel may have its addresses and values.
-    is_shown: bool,
+    state: RequestState,
+    /// Its addresses and values were returned for a kernel.
+    is_exposed: bool,
 }
 
-/// A wait that was taken.
+/// A wait.
 #[derive(Debug)]
-struct Waiting {
+struct PendingWait {
     wait: Wait,
-    /// Words that are written after it.
+    /// Writes after the wait: address and value.
     appended: Vec<(usize, u32)>,
-    given: Given,
-    /// A kernel may have its addresses and values.
-    is_shown: bool,
+    state: RequestState,
+    /// Its addresses and values were returned for a kernel.
+    is_exposed: bool,
 }
 
-/// What was done with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Given {
-    No,
-    /// It was given to a stream, or the CPU does it.
+enum RequestState {
+    Prepared,
+    /// Posted to a stream, or executed by the CPU.
     Posted,
-    /// It was taken back.
-    Over,
+    Abandoned,
 }
 
-impl Given {
-    /// Whether it may be posted.
-    fn may(self) -> Result<(), CallError> {
+impl RequestState {
+    /// Checks that the request can be posted.
+    fn check(self) -> Result<(), CallError> {
         match self {
-            Self::No => Ok(()),
-            Self::Posted => Err(CallError::Spent {
-                why: "posted before",
-            }),
-            Self::Over => Err(CallError::Spent {
-                why: "given up by gds_post_wait_cq",
+            Self::Prepared => Ok(()),
+            Self::Posted => Err(CallError::Spent { why: "posted" }),
+            Self::Abandoned => Err(CallError::Spent {
+                why: "abandoned by gds_post_wait_cq",
             }),
         }
     }
@@ -140,20 +134,20 @@ impl Pair {
     pub(crate) fn new(
         id: u64,
         limits: Limits,
-        made: Made,
+        created: BackendPair,
         context: *mut verbs::raw::ibv_context,
     ) -> Self {
-        let [sent, received] = made.completions;
+        let [sent, received] = created.completions;
         let cq = |cq| Cq { cq, curr_offset: 0 };
-        let shown = Qp {
-            qp: made.raw,
+        let public = Qp {
+            qp: created.raw,
             send_cq: cq(sent),
             recv_cq: cq(received),
             res_domain: std::ptr::null_mut(),
             dev_context: context,
         };
         let queues = Queues {
-            engine: made.queues,
+            engine: created.queues,
             sends: VecDeque::new(),
             requests: VecDeque::new(),
             receives: VecDeque::new(),
@@ -163,73 +157,73 @@ impl Pair {
         Self {
             id,
             limits,
-            raw: made.raw,
-            behind: made.behind,
+            raw: created.raw,
+            backend: created.backend,
             queues: Mutex::new(Some(queues)),
-            shown: Shown(Box::new(UnsafeCell::new(shown))),
+            public: PublicQp(Box::new(UnsafeCell::new(public))),
         }
     }
 
-    /// What the program calls it by.
-    pub(crate) fn shown(&self) -> *mut Qp {
-        self.shown.0.get()
+    /// The program's pointer.
+    pub(crate) fn qp(&self) -> *mut Qp {
+        self.public.0.get()
     }
 
-    /// Whether it was destroyed.
+    /// True if destroyed.
     pub(crate) fn is_gone(&self) -> bool {
         self.queues().is_none()
     }
 
-    /// Hands what was given to who is behind the queues.
+    /// Passes posted work to the device.
     pub(crate) fn serve(&self) {
-        self.behind.serve();
+        self.backend.serve();
     }
 
-    /// A stream was given work.
+    /// Announces that a stream was given work.
     pub(crate) fn wake(&self) {
-        self.behind.wake();
+        self.backend.wake();
     }
 
-    /// The way that a program's address handle has.
+    /// The address vector of a program's address handle.
     ///
     /// # Safety
     ///
-    /// The handle is alive, of the queue pair's device.
+    /// The handle is live and belongs to the queue pair's device.
     pub(crate) unsafe fn address(
         &self,
         handle: NonNull<ibv_ah>,
     ) -> Result<AddressVector, CallError> {
-        // SAFETY: this function's condition.
-        unsafe { self.behind.address(handle) }
+        // SAFETY: the caller's promise.
+        unsafe { self.backend.address(handle) }
     }
 
-    /// Does something with the verbs queue pair, which is alive meanwhile.
-    pub(crate) fn with_raw<T>(&self, does: impl FnOnce(*mut ibv_qp) -> T) -> Result<T, CallError> {
+    /// Calls `body` with the verbs queue pair, which is live during the call.
+    pub(crate) fn with_raw<T>(&self, body: impl FnOnce(*mut ibv_qp) -> T) -> Result<T, CallError> {
         let queues = self.queues();
         queues.as_ref().ok_or(GONE)?;
-        Ok(does(self.raw))
+        Ok(body(self.raw))
     }
 
-    fn alive<T>(
+    fn with_queues<T>(
         &self,
-        does: impl FnOnce(&mut Queues) -> Result<T, CallError>,
+        body: impl FnOnce(&mut Queues) -> Result<T, CallError>,
     ) -> Result<T, CallError> {
-        does(self.queues().as_mut().ok_or(GONE)?)
+        body(self.queues().as_mut().ok_or(GONE)?)
     }
 
-    /// A panic while the lock was held leaves at worst work without its name.
+    /// Ignores poisoning: a panic can at worst lose the id of posted work.
     fn queues(&self) -> MutexGuard<'_, Option<Queues>> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the program which completion is waited for next. The lock is held.
-    fn show_offset(&self, side: Side, next: u32) {
-        let shown = self.shown();
-        // SAFETY: it lives as long as this value, and the library writes it under the lock alone. The program may read it meanwhile.
+    /// Sets `curr_offset` for the program. The lock must be held.
+    fn set_offset(&self, side: Side, next: u32) {
+        let qp = self.qp();
+        // SAFETY: `qp` lives as long as `self`, and only the library writes it, under the lock. The program may read it concurrently.
         unsafe {
             let queue = match side {
-                Side::Sent => &raw mut (*shown).send_cq,
-                Side::Received => &raw mut (*shown).recv_cq,
+                Side::Sent => &raw mut (*qp).send_cq,
+                Side::Received => &raw mut (*qp).recv_cq,
             };
             (&raw mut (*queue).curr_offset).write_volatile(next);
         }
@@ -239,15 +233,15 @@ impl Pair {
 const GONE: CallError = CallError::Gone { what: "queue pair" };
 
 impl Side {
-    /// Its place in arrays of both.
-    fn at(self) -> usize {
+    /// Index in arrays by side.
+    fn index(self) -> usize {
         match self {
             Self::Sent => 0,
             Self::Received => 1,
         }
     }
 
-    /// Where its queue stands in a `struct gds_qp`.
+    /// Offset of its queue in `struct gds_qp`.
     pub(crate) const fn offset(self) -> usize {
         match self {
             Self::Sent => std::mem::offset_of!(abi::Qp, send_cq),

@@ -1,5 +1,4 @@
-//! All queue pairs there are: by their addresses, as programs name them, and by their own numbers, as requests do. A pointer is looked up
-//! here and never followed.
+//! All queue pairs, by address for programs and by id for requests. Pointers are looked up, never dereferenced.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,11 +12,11 @@ use crate::pair::{Pair, Side};
 struct Table {
     by_address: BTreeMap<usize, Arc<Pair>>,
     by_id: BTreeMap<u64, Arc<Pair>>,
-    /// Numbers are given once.
+    /// The next id; ids are never reused.
     next: u64,
 }
 
-/// Of this process: neither verbs nor CUDA survive a fork.
+/// Per process: neither verbs nor CUDA survive a fork.
 static TABLE: PerProcess<Mutex<Table>> = PerProcess::new(|| {
     Mutex::new(Table {
         by_address: BTreeMap::new(),
@@ -26,24 +25,24 @@ static TABLE: PerProcess<Mutex<Table>> = PerProcess::new(|| {
     })
 });
 
-/// A number for the next queue pair.
-pub(crate) fn number() -> u64 {
+/// An id for a new queue pair.
+pub(crate) fn next_id() -> u64 {
     let mut table = table();
     table.next += 1;
     table.next - 1
 }
 
-/// Takes a queue pair in; what the program calls it by.
+/// Adds a queue pair and returns the program's pointer to it.
 pub(crate) fn add(pair: Pair) -> *mut Qp {
     let pair = Arc::new(pair);
-    let shown = pair.shown();
+    let qp = pair.qp();
     let mut table = table();
     table.by_id.insert(pair.id, Arc::clone(&pair));
-    table.by_address.insert(shown.expose_provenance(), pair);
-    shown
+    table.by_address.insert(qp.expose_provenance(), pair);
+    qp
 }
 
-/// Takes a queue pair out.
+/// Removes a queue pair.
 pub(crate) fn remove(qp: *mut Qp) -> Result<Arc<Pair>, CallError> {
     let mut table = table();
     let pair = table.by_address.remove(&qp.addr()).ok_or(NO_PAIR)?;
@@ -59,7 +58,7 @@ pub(crate) fn of(qp: *const Qp) -> Result<Arc<Pair>, CallError> {
     table().by_address.get(&qp.addr()).cloned().ok_or(NO_PAIR)
 }
 
-/// The queue pair of a completion queue, and which of the two that is.
+/// The queue pair and side of a completion queue.
 pub(crate) fn of_queue(cq: *const Cq) -> Result<(Arc<Pair>, Side), CallError> {
     if cq.is_null() {
         return Err(CallError::Null { what: "cq" });
@@ -78,14 +77,14 @@ pub(crate) fn of_queue(cq: *const Cq) -> Result<(Arc<Pair>, Side), CallError> {
         })
 }
 
-/// The queue pair of a number.
-pub(crate) fn numbered(id: u64) -> Result<Arc<Pair>, CallError> {
+/// The queue pair with this id.
+pub(crate) fn by_id(id: u64) -> Result<Arc<Pair>, CallError> {
     table().by_id.get(&id).cloned().ok_or(NO_PAIR)
 }
 
 const NO_PAIR: CallError = CallError::Gone { what: "queue pair" };
 
-/// A panic while the lock was held leaves maps that are whole.
+/// Ignores poisoning: every change is one step.
 fn table() -> MutexGuard<'static, Table> {
     TABLE.get().lock().unwrap_or_else(PoisonError::into_inner)
 }

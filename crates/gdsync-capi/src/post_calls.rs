@@ -1,4 +1,4 @@
-//! `gds_stream_post_descriptors` and `gds_post_descriptors`: a list is done, by a stream or by the CPU.
+//! `gds_stream_post_descriptors` and `gds_post_descriptors`: execute a list by a stream or by the CPU.
 
 use std::ffi::{c_int, c_void};
 
@@ -13,21 +13,21 @@ use crate::claims::Claims;
 use crate::cpu::Word;
 use crate::environment::environment;
 use crate::flags::{self, MemoryType};
-use crate::list::Finds;
+use crate::list::Resolve;
 use crate::registry::Lookup;
 use crate::{guard, list, mapped, pair, stream as streams};
 
-/// Puts a list into a stream, in order. Either all of it is looked at and found well, or nothing is put in; where the list makes
-/// more than 255 of CUDA's operations and CUDA refuses one of the later batches, those before it are in.
+/// Posts a list to a stream, in order. An invalid list is rejected as a whole. If a list needs more than 255 of CUDA's operations and
+/// CUDA rejects a later batch, the earlier batches stay posted.
 ///
-/// Returns 0; `EINVAL` for flags other than 0, NULL, an unknown tag or what `gds_prepare_…` refuses, and for requests that were posted
-/// before, are over, or are none; otherwise what CUDA's answer comes to (`EPERM` for what it does not support or permit). A request
-/// of a list that was refused may be posted again.
+/// Returns 0; `EINVAL` for flags other than 0, NULL, an unknown tag, arguments that `gds_prepare_…` rejects, and requests that are
+/// invalid, posted or completed; otherwise CUDA's errno (`EPERM` for unsupported or denied operations). Requests of a rejected list can
+/// be posted again.
 ///
 /// # Safety
 ///
-/// `stream` is one of the current context's GPU. `descs` is NULL or has `n_descs` descriptors, whose words stay memory until the
-/// stream has done them.
+/// `stream` belongs to the current context's GPU. `descs` is NULL or has `n_descs` descriptors, whose words stay valid until the stream
+/// has executed them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gds_stream_post_descriptors(
     stream: *mut c_void,
@@ -38,13 +38,13 @@ pub unsafe extern "C" fn gds_stream_post_descriptors(
     guard::call("gds_stream_post_descriptors", || {
         flags::none(flags)?;
         // SAFETY: the caller's promise.
-        let given = unsafe { list::given(n_descs, descs) }?;
+        let given = unsafe { list::descriptors(n_descs, descs) }?;
         // SAFETY: as above.
         unsafe { on_stream(stream, given) }
     })
 }
 
-/// Puts a list into a stream.
+/// Posts a list to a stream.
 ///
 /// # Safety
 ///
@@ -55,27 +55,27 @@ pub(crate) unsafe fn on_stream(stream: *mut c_void, given: &[Descriptor]) -> Res
     }
     let can = streams::capabilities()?;
     let mut claims = Claims::default();
-    // SAFETY: the caller's promise; the words are memory.
-    let list = unsafe { list::read(given, &mut claims, &mut ForGpu(Lookup::default())) }?;
+    // SAFETY: the caller's promise.
+    let list = unsafe { list::read(given, &mut claims, &mut GpuResolver(Lookup::default())) }?;
     let ops = list.ops.iter().copied();
-    // SAFETY: the caller promises that the words stay until the stream has done them; those of queues are kept.
-    unsafe { streams::put(stream, ops, can, |op| list.descriptor(op)) }?;
+    // SAFETY: the caller promises that the words stay valid; destroyed queue pairs keep the words of their queues.
+    unsafe { streams::post(stream, ops, can, |op| list.descriptor(op)) }?;
     for pair in claims.keep() {
         pair.wake();
     }
     Ok(())
 }
 
-/// Has the CPU do a list, in order; it returns when the last word is written. A wait lasts ten minutes at most, or as
-/// `GDS_CPU_WAIT_TIMEOUT_MS` says; libgdsync waits for ever. After two milliseconds the thread sleeps between looks.
+/// Executes a list on the CPU, in order. Returns after the last write. Each wait has a timeout of `GDS_CPU_WAIT_TIMEOUT_MS`, by default ten
+/// minutes; libgdsync waits without limit. After two milliseconds the thread sleeps between polls.
 ///
-/// Returns as [`gds_stream_post_descriptors`]; `EFAULT` for GPU memory that the CPU does not reach. Nothing is done then. `ETIMEDOUT` where
-/// a wait lasted too long: the descriptors before it are done, and the requests of it and of those after it may be posted again.
-/// `ECANCELED` where a queue pair of the list was destroyed meanwhile, which ends the waits.
+/// Returns as [`gds_stream_post_descriptors`]; `EFAULT` for GPU memory that the CPU cannot access, and nothing is executed; `ETIMEDOUT`
+/// after a timeout: earlier descriptors are done, and requests of this and later ones can be posted again; `ECANCELED` if a queue pair of
+/// the list is destroyed meanwhile.
 ///
 /// # Safety
 ///
-/// `descs` is NULL or has `n_descs` descriptors, whose words stay memory until this returns.
+/// `descs` is NULL or has `n_descs` descriptors, whose words stay valid during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gds_post_descriptors(
     n_descs: usize,
@@ -85,13 +85,13 @@ pub unsafe extern "C" fn gds_post_descriptors(
     guard::call("gds_post_descriptors", || {
         flags::none(flags)?;
         // SAFETY: the caller's promise.
-        let given = unsafe { list::given(n_descs, descs) }?;
+        let given = unsafe { list::descriptors(n_descs, descs) }?;
         // SAFETY: as above.
         unsafe { by_cpu(given) }
     })
 }
 
-/// Has the CPU do a list.
+/// Executes a list on the CPU.
 ///
 /// # Safety
 ///
@@ -99,14 +99,14 @@ pub unsafe extern "C" fn gds_post_descriptors(
 pub(crate) unsafe fn by_cpu(given: &[Descriptor]) -> Result<(), CallError> {
     let mut claims = Claims::default();
     // SAFETY: the caller's promise.
-    let list = unsafe { list::read(given, &mut claims, &mut ForCpu) }?;
+    let list = unsafe { list::read(given, &mut claims, &mut CpuResolver) }?;
     let is_gone = || claims.is_gone();
     let bounds = Bounds::of(environment().cpu_wait_timeout).cancelled_by(&is_gone);
     let done = cpu::run(&list.ops, bounds);
-    // What was stored has left the CPU's buffers.
+    // Flush write-combining buffers.
     fence::writes();
     let (pairs, done) = match done {
-        // Its end ended waits that stand in the list.
+        // Destroying the queue pair has ended waits of the list.
         Ok(()) if is_gone() => (claims.keep(), Err(CallError::Cancelled)),
         Ok(()) => (claims.keep(), Ok(())),
         Err(Stopped::Cancelled { step }) => {
@@ -135,15 +135,15 @@ pub(crate) unsafe fn by_cpu(given: &[Descriptor]) -> Result<(), CallError> {
         pair.serve();
     }
     if matches!(done, Err(CallError::Cancelled)) {
-        // Nobody else would before the next queue pair is destroyed, and the program may close the device.
-        pair::give_back();
+        // Release now: the program may close the device before it destroys another queue pair.
+        pair::release_retired();
     }
     done
 }
 
-struct ForGpu(Lookup);
+struct GpuResolver(Lookup);
 
-impl Finds<DevicePtr> for ForGpu {
+impl Resolve<DevicePtr> for GpuResolver {
     fn word(
         &mut self,
         address: usize,
@@ -155,7 +155,7 @@ impl Finds<DevicePtr> for ForGpu {
             MemoryType::Host => Registration::Memory,
             MemoryType::Io => Registration::Registers,
         };
-        // SAFETY: whoever posts a list promises that its words are memory, and stay that.
+        // SAFETY: the caller of the C function promises that its words stay valid.
         unsafe { self.0.device_address(address, bytes, how) }
     }
 
@@ -164,16 +164,16 @@ impl Finds<DevicePtr> for ForGpu {
     }
 }
 
-struct ForCpu;
+struct CpuResolver;
 
-impl Finds<Word> for ForCpu {
+impl Resolve<Word> for CpuResolver {
     fn word(
         &mut self,
         address: usize,
         bytes: usize,
         memory: MemoryType,
     ) -> Result<Word, CallError> {
-        // SAFETY: whoever posts a list promises that its words are memory until it is done; those of a GPU are looked up.
+        // SAFETY: the caller of the C function promises that its words are valid; GPU addresses are translated below.
         let word = |address, is_peer| Ok(unsafe { Word::new(address, is_peer) });
         match memory {
             MemoryType::Host => word(address, false),
@@ -193,7 +193,7 @@ impl Finds<Word> for ForCpu {
     }
 
     fn place(&mut self, place: &engine::Place) -> Word {
-        // SAFETY: the queues of a posted request are kept.
+        // SAFETY: the queues of a claimed request are kept.
         unsafe { Word::of_queue(place) }
     }
 }

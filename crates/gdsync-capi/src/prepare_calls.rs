@@ -1,4 +1,4 @@
-//! `gds_prepare_…`: a descriptor is looked at and filled in. Nothing is registered or done.
+//! `gds_prepare_…`: check arguments and fill in descriptors. Nothing is registered or executed.
 
 use std::ffi::c_int;
 
@@ -6,14 +6,14 @@ use crate::abi::{WaitValue32, WriteMemory, WriteValue32};
 use crate::call_error::CallError;
 use crate::{flags, guard, list};
 
-/// Writes a wait for a word into `desc`.
+/// Prepares a wait for a word.
 ///
-/// Returns `EINVAL`, and writes nothing, for a NULL or misaligned pointer, an unknown condition, or flags that are not one memory
+/// Returns `EINVAL`, and writes nothing, for a NULL or misaligned pointer, an unknown condition, or flags other than one memory
 /// type and `GDS_WAIT_POST_FLUSH_REMOTE`.
 ///
 /// # Safety
 ///
-/// `desc` is NULL or can be written to.
+/// `desc` is NULL or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gds_prepare_wait_value32(
     desc: *mut WaitValue32,
@@ -26,25 +26,25 @@ pub unsafe extern "C" fn gds_prepare_wait_value32(
         list::wait_memory(flags)?;
         flags::compare(cond_flags)?;
         flags::word("ptr", ptr.cast())?;
-        let made = WaitValue32 {
+        let prepared = WaitValue32 {
             ptr,
             value,
             cond_flags,
             flags,
         };
         // SAFETY: the caller's promise.
-        unsafe { put(desc, made) }
+        unsafe { put(desc, prepared) }
     })
 }
 
-/// Writes the write of a word into `desc`.
+/// Prepares the write of a word.
 ///
-/// Returns `EINVAL`, and writes nothing, for a NULL or misaligned pointer, or flags that are not one memory type and
+/// Returns `EINVAL`, and writes nothing, for a NULL or misaligned pointer, or flags other than one memory type and
 /// `GDS_WRITE_PRE_BARRIER_SYS`.
 ///
 /// # Safety
 ///
-/// `desc` is NULL or can be written to.
+/// `desc` is NULL or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gds_prepare_write_value32(
     desc: *mut WriteValue32,
@@ -60,14 +60,14 @@ pub unsafe extern "C" fn gds_prepare_write_value32(
     })
 }
 
-/// Writes the write of 4 to 1024 bytes, in words of 4, into `desc`; they are read when the descriptor is posted.
+/// Prepares the write of 4 to 1024 bytes, a multiple of 4. `src` is read when the descriptor is posted.
 ///
-/// Returns `EINVAL`, and writes nothing, for a NULL pointer, a misaligned `dest`, another number of bytes, or flags that are not
-/// one memory type and `GDS_WRITE_MEMORY_PRE_BARRIER_SYS` and `GDS_WRITE_MEMORY_POST_BARRIER_SYS`.
+/// Returns `EINVAL`, and writes nothing, for a NULL pointer, a misaligned `dest`, another length, or flags other than one memory
+/// type, `GDS_WRITE_MEMORY_PRE_BARRIER_SYS` and `GDS_WRITE_MEMORY_POST_BARRIER_SYS`.
 ///
 /// # Safety
 ///
-/// `desc` is NULL or can be written to.
+/// `desc` is NULL or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gds_prepare_write_memory(
     desc: *mut WriteMemory,
@@ -83,25 +83,25 @@ pub unsafe extern "C" fn gds_prepare_write_memory(
         if src.is_null() {
             return Err(CallError::Null { what: "src" });
         }
-        let made = WriteMemory {
+        let prepared = WriteMemory {
             dest,
             src,
             count,
             flags,
         };
         // SAFETY: the caller's promise.
-        unsafe { put(desc, made) }
+        unsafe { put(desc, prepared) }
     })
 }
 
 /// # Safety
 ///
-/// `desc` is NULL or can be written to.
-unsafe fn put<T>(desc: *mut T, made: T) -> Result<(), CallError> {
+/// `desc` is NULL or writable.
+unsafe fn put<T>(desc: *mut T, prepared: T) -> Result<(), CallError> {
     if desc.is_null() {
         return Err(CallError::Null { what: "desc" });
     }
-    // SAFETY: not NULL, and so the caller promises that it can be written to.
-    unsafe { desc.write(made) };
+    // SAFETY: not NULL; the caller promises that it is writable.
+    unsafe { desc.write(prepared) };
     Ok(())
 }

@@ -1,15 +1,15 @@
-//! What can be asked of the library.
+//! `gds_query_param`.
 
 use std::ffi::c_int;
 
 use crate::call_error::CallError;
 use crate::{abi, guard};
 
-/// Asks for a `gds_param_t`: of `GDS_PARAM_VERSION`, major << 16 | minor of this interface. `EINVAL` for any other number.
+/// Queries a `gds_param_t`: for `GDS_PARAM_VERSION`, major << 16 | minor of this interface. `EINVAL` for other parameters.
 ///
 /// # Safety
 ///
-/// `value` is NULL (`EINVAL`) or can be written to.
+/// `value` is NULL (`EINVAL`) or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gds_query_param(param: u32, value: *mut c_int) -> c_int {
     guard::call("gds_query_param", || {
@@ -22,7 +22,7 @@ pub unsafe extern "C" fn gds_query_param(param: u32, value: *mut c_int) -> c_int
                 value: param.into(),
             });
         }
-        // SAFETY: not NULL, and so the caller promises that it can be written to.
+        // SAFETY: not NULL; the caller promises that it is writable.
         unsafe { value.write(abi::API_VERSION) };
         Ok(())
     })

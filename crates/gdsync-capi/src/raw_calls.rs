@@ -1,4 +1,4 @@
-//! `gds_mlx5_get_send_info` and `gds_mlx5_get_wait_info`: addresses and values, for kernels that ring and wait themselves.
+//! `gds_mlx5_get_send_info` and `gds_mlx5_get_wait_info`: addresses and values for kernels that ring doorbells and wait.
 
 use std::ffi::c_int;
 
@@ -11,14 +11,14 @@ use crate::request::{self, Meaning};
 use crate::send_calls::requests;
 use crate::{guard, pairs};
 
-/// Tells, for each of `count` requests, what rings its doorbell: `dbrec_value` goes to `dbrec_ptr`, then after a barrier of the whole
-/// system `db_value` to `db_ptr`. Requests are rung in the order in which they were prepared.
+/// Returns the doorbell of each of `count` send requests: write `dbrec_value` to `dbrec_ptr`, then after a system-wide barrier
+/// `db_value` to `db_ptr`. Ring requests in the order of their preparation.
 ///
-/// Returns 0; `EINVAL` for NULL, a negative count and what is no request to send. Nothing is written then.
+/// Returns 0; `EINVAL` for NULL, a negative count and requests other than sends, and nothing is written.
 ///
 /// # Safety
 ///
-/// Both are NULL or arrays of so many, one to be read and one to be written.
+/// `requests` is NULL or an array of `count` readable requests, `mlx5_infos` NULL or an array of `count` writable elements.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gds_mlx5_get_send_info(
     count: c_int,
@@ -27,12 +27,12 @@ pub unsafe extern "C" fn gds_mlx5_get_send_info(
 ) -> c_int {
     // SAFETY: the caller's promise.
     guard::call("gds_mlx5_get_send_info", || unsafe {
-        told(count, requests, mlx5_infos, send)
+        write_infos(count, requests, mlx5_infos, send)
     })
 }
 
-/// Tells, for each of `count` requests, what its wait is: until the word at `cqe_ptr` is to `cqe_value` as `cond` says; then `flag_value`
-/// goes to `flag_ptr`, which lets the CPU poll the completion.
+/// Returns the wait of each of `count` wait requests: wait until the word at `cqe_ptr` and `cqe_value` satisfy `cond`, then write
+/// `flag_value` to `flag_ptr`, which lets the CPU poll the completion.
 ///
 /// Returns as `gds_mlx5_get_send_info`.
 ///
@@ -47,18 +47,20 @@ pub unsafe extern "C" fn gds_mlx5_get_wait_info(
 ) -> c_int {
     // SAFETY: the caller's promise.
     guard::call("gds_mlx5_get_wait_info", || unsafe {
-        told(count, requests, mlx5_infos, wait)
+        write_infos(count, requests, mlx5_infos, wait)
     })
 }
 
+/// Converts each request with `convert` and writes the results.
+///
 /// # Safety
 ///
-/// Both are NULL or arrays of so many.
-unsafe fn told<T>(
+/// As `gds_mlx5_get_send_info`.
+unsafe fn write_infos<T>(
     count: c_int,
     from: *const Request,
     to: *mut T,
-    one: impl Fn(Meaning) -> Result<T, CallError>,
+    convert: impl Fn(Meaning) -> Result<T, CallError>,
 ) -> Result<(), CallError> {
     let count = requests(count)?;
     if count == 0 {
@@ -76,19 +78,19 @@ unsafe fn told<T>(
             alignment,
         });
     }
-    let mut made = Vec::new();
+    let mut infos = Vec::new();
     for position in 0..count {
-        // SAFETY: one of the array's, by the caller's promise.
+        // SAFETY: an element of the array, by the caller's promise.
         let read = unsafe { request::read(from.wrapping_add(position)) };
-        let told = read.and_then(&one).map_err(|source| CallError::Descriptor {
+        let info = read.and_then(&convert);
+        infos.push(info.map_err(|source| CallError::Descriptor {
             position,
             source: Box::new(source),
-        });
-        made.push(told?);
+        })?);
     }
-    for (position, told) in made.into_iter().enumerate() {
-        // SAFETY: one of the array's, by the caller's promise.
-        unsafe { to.add(position).write(told) };
+    for (position, info) in infos.into_iter().enumerate() {
+        // SAFETY: an element of the array, by the caller's promise.
+        unsafe { to.add(position).write(info) };
     }
     Ok(())
 }
@@ -104,13 +106,13 @@ fn send(meaning: Meaning) -> Result<SendInfo, CallError> {
         db_ptr: std::ptr::null_mut(),
         db_value: 0,
     };
-    for op in pairs::numbered(pair)?.show_send(entry)? {
+    for op in pairs::by_id(pair)?.expose_send(entry)? {
         match op {
             MemOp::Write32 { at, value } => {
                 (info.dbrec_ptr, info.dbrec_value) = (pointer(&at), value)
             }
             MemOp::Write64 { at, value } => (info.db_ptr, info.db_value) = (pointer(&at), value),
-            // The record lies in host memory.
+            // System scope, because the record is in host memory.
             _ => info.barriers = BARRIER_SYS,
         }
     }
@@ -121,7 +123,7 @@ fn wait(meaning: Meaning) -> Result<WaitInfo, CallError> {
     let Meaning::Wait { pair, side, index } = meaning else {
         return Err(CallError::Request);
     };
-    let wait = pairs::numbered(pair)?.show_wait(side, index)?;
+    let wait = pairs::by_id(pair)?.expose_wait(side, index)?;
     let (cqe_value, compare) = wait.condition();
     Ok(WaitInfo {
         cond: match compare {
@@ -137,7 +139,7 @@ fn wait(meaning: Meaning) -> Result<WaitInfo, CallError> {
     })
 }
 
-/// An address of the GPU's, which nobody here follows.
+/// A GPU address, not dereferenced here.
 fn pointer<T>(place: &Place) -> *mut T {
     std::ptr::without_provenance_mut(place.device_address().get() as usize)
 }

@@ -1,10 +1,9 @@
-//! Host memory that GPUs are to reach: registered with CUDA when a word of it is first named, in whole pages.
+//! Registers host memory with CUDA in whole pages, when a word of it is first used.
 //!
-//! CUDA itself says at each use whether the memory is registered still, and where the GPU sees it; what is kept here is what this
-//! library has had registered, and so has to undo. That stays until the memory is freed by `gds_free_mapped_memory`, or until
-//! CUDA has forgotten it (its context is gone) and it is used again: nobody tells this library of a `free`. As with libgdsync,
-//! memory that was named is not to be given back to the system (`munmap`, `free` of large blocks) and used at the same address
-//! again while the process uses it with a GPU.
+//! CUDA reports at each use whether memory is still registered, and its GPU address. This table only holds the registrations that
+//! this library created and must end: when `gds_free_mapped_memory` frees the memory, or when it is used again after CUDA has dropped
+//! the registration with its context. The library does not notice `free`. As with libgdsync, memory used by a GPU must not be
+//! returned to the system (`munmap`, `free` of large blocks) and reused at the same address.
 
 use std::ffi::c_void;
 use std::ops::Range;
@@ -19,25 +18,25 @@ use process::PerProcess;
 use crate::call_error::CallError;
 use crate::log::{self, Level};
 
-/// Whose the registrations are.
+/// Registered ranges and their owners.
 type Ranges = PageRanges<Owner>;
 
-/// Of this process: CUDA does not survive a fork.
+/// Per process: CUDA does not survive a fork.
 static RANGES: PerProcess<Mutex<Ranges>> = PerProcess::new(Mutex::default);
 
-/// Looks up the addresses of one list: consecutive words are mostly of one page, which is asked about once.
+/// Translates the addresses of one list. Caches the last page, because consecutive words are usually in one page.
 #[derive(Default)]
 pub(crate) struct Lookup {
-    /// A page, and where the GPU sees it.
+    /// CPU and GPU address of the last page.
     last: Option<(usize, DevicePtr)>,
 }
 
 impl Lookup {
-    /// Where the GPU of the current context sees `bytes` bytes of host memory, which are registered if need be.
+    /// GPU address of `bytes` bytes of host memory in the current context. Registers them if needed.
     ///
     /// # Safety
     ///
-    /// They are memory of this process, or registers that it has mapped, and stay that while a GPU uses them.
+    /// They are mapped memory or device registers of this process, and stay mapped while a GPU uses them.
     pub(crate) unsafe fn device_address(
         &mut self,
         address: usize,
@@ -52,7 +51,7 @@ impl Lookup {
         {
             return Ok(device.offset(offset));
         }
-        // SAFETY: the caller's promise; a page of which some bytes are memory is memory.
+        // SAFETY: the caller's promise; a page with mapped bytes is mapped.
         let found = unsafe { registered(&pages, address, bytes, how) }?;
         if pages.len() == page() {
             self.last = Some((
@@ -64,8 +63,8 @@ impl Lookup {
     }
 }
 
-/// Ends the registrations of ours that lie in memory that is about to be freed. Where CUDA refuses to, the memory is not to be
-/// freed: a GPU would go on reaching its pages at an address that may be somebody else's by then.
+/// Ends this library's registrations in memory that is about to be freed. On error the memory must not be freed: a GPU would keep
+/// access to pages whose address may be reused.
 ///
 /// # Safety
 ///
@@ -88,40 +87,41 @@ unsafe fn registered(
     let mut ranges = ranges();
     let was_known = ranges.gaps(pages).is_empty();
     // SAFETY: the caller's promise.
-    let refused = unsafe { register(&mut ranges, pages, how) }.err();
-    let unseen = match seen(address, bytes) {
-        // Whatever refused: somebody else has had it registered, or CUDA allocated it.
+    let not_registered = unsafe { register(&mut ranges, pages, how) }.err();
+    let error = match gpu_address(address, bytes) {
+        // Even if registering failed: other code has registered the memory, or CUDA allocated it.
         Ok(found) => return Ok(found),
-        Err(unseen) => unseen,
+        Err(error) => error,
     };
-    let is_forgotten =
-        matches!(&unseen, CallError::Cuda { source, .. } if foreign::is_not_registered(source));
-    if !was_known || !is_forgotten {
-        return Err(refused.unwrap_or(unseen));
+    let is_dropped =
+        matches!(&error, CallError::Cuda { source, .. } if foreign::is_not_registered(source));
+    if !was_known || !is_dropped {
+        return Err(not_registered.unwrap_or(error));
     }
-    // Its context is gone, or the owner has ended the registration.
-    // SAFETY: what CUDA has forgotten no GPU uses.
+    // The context is gone, or the owner has ended the registration.
+    // SAFETY: CUDA has dropped the registration, so no GPU uses it.
     unsafe { remove(&mut ranges, pages) }?;
     // SAFETY: the caller's promise.
     unsafe { register(&mut ranges, pages, how) }?;
-    seen(address, bytes)
+    gpu_address(address, bytes)
 }
 
-/// Where the GPU sees it, in one piece.
-fn seen(address: usize, bytes: usize) -> Result<DevicePtr, CallError> {
-    let ask = |address| {
+/// GPU address of contiguous bytes.
+fn gpu_address(address: usize, bytes: usize) -> Result<DevicePtr, CallError> {
+    let query = |address| {
         foreign::device_address(address)
-            .map_err(CallError::cuda("tell where the GPU sees host memory"))
+            .map_err(CallError::cuda("find the GPU address of host memory"))
     };
-    let first = ask(address)?;
+    let first = query(address)?;
     let last = bytes - 1;
-    if pages(address, bytes)?.len() > page() && ask(address + last)? != first.offset(last as u64) {
+    if pages(address, bytes)?.len() > page() && query(address + last)? != first.offset(last as u64)
+    {
         return Err(CallError::Scattered { address, bytes });
     }
     Ok(first)
 }
 
-/// Has the pages registered that are not known to be.
+/// Registers the pages that are not in the table.
 ///
 /// # Safety
 ///
@@ -139,7 +139,7 @@ unsafe fn register(
             keep(ranges, gap, owner);
             continue;
         }
-        // Some of its pages are somebody else's: the others one by one.
+        // Other code has registered some of the pages: register them one by one.
         for start in gap.step_by(page()) {
             // SAFETY: as above.
             let owner = unsafe { foreign::register(pointer(start), page(), how) };
@@ -151,28 +151,28 @@ unsafe fn register(
 }
 
 fn keep(ranges: &mut Ranges, range: Range<usize>, owner: Owner) {
-    let whose = match owner {
+    let text = match owner {
         Owner::Us => "registered",
-        Owner::Others => "registered already",
+        Owner::Others => "already registered",
     };
     let (start, bytes) = (range.start, range.len());
-    log::say(
+    log::write(
         Level::Debug,
         "register",
-        format_args!("{bytes} bytes at {start:#x}: {whose}"),
+        format_args!("{bytes} bytes at {start:#x}: {text}"),
     );
     ranges.insert(range, owner);
 }
 
-/// Forgets what overlaps the range, once it is ended where it is ours.
+/// Removes overlapping ranges, after ending our registrations.
 ///
 /// # Safety
 ///
-/// No GPU uses it any more.
+/// No GPU uses them any more.
 unsafe fn remove(ranges: &mut Ranges, range: &Range<usize>) -> Result<(), CallError> {
     for start in ranges.overlapping(range) {
         if ranges.get(start) == Some(&Owner::Us) {
-            // SAFETY: it is ours, and nobody uses it: the caller's promise.
+            // SAFETY: it is our registration, and the caller promises that it is unused.
             let ended = unsafe { foreign::unregister(pointer(start)) };
             ended.map_err(CallError::cuda("end a registration of host memory"))?;
         }
@@ -181,12 +181,12 @@ unsafe fn remove(ranges: &mut Ranges, range: &Range<usize>) -> Result<(), CallEr
     Ok(())
 }
 
-/// The pages that hold the bytes, of which there is one at least.
+/// The pages of the bytes; at least one.
 fn pages(address: usize, bytes: usize) -> Result<Range<usize>, CallError> {
     pages::pages(address, bytes).ok_or(CallError::Range { address, bytes })
 }
 
-/// Bytes of a page of the host.
+/// Page size of the host in bytes.
 pub(crate) fn page() -> usize {
     pages::page_size()
 }
@@ -195,7 +195,7 @@ fn pointer(address: usize) -> NonNull<c_void> {
     NonNull::new(std::ptr::with_exposed_provenance_mut(address)).unwrap_or(NonNull::dangling())
 }
 
-/// A panic while the lock was held leaves a map that is whole.
+/// Ignores poisoning: every change is one step.
 fn ranges() -> MutexGuard<'static, Ranges> {
     RANGES.get().lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,4 @@
-//! What is inside a `gds_send_request_t` or `gds_wait_request_t`: numbers of things that this library keeps, and a mark that tells whether
-//! they are its own. So a request may be copied, and garbage in one is found before anything is looked up.
+//! Encoding of `gds_send_request_t` and `gds_wait_request_t`: ids, and a keyed hash that detects garbage. Requests can be copied.
 
 use std::hash::{BuildHasher as _, RandomState};
 
@@ -9,48 +8,48 @@ use crate::abi::{REQUEST_WORDS, Request};
 use crate::call_error::CallError;
 use crate::pair::Side;
 
-/// What a request stands for.
+/// A decoded request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Meaning {
-    /// Prepared entries of a queue pair, up to the one of this number.
+    /// Prepared sends.
     Send {
-        /// The queue pair's own number.
+        /// Id of the queue pair.
         pair: u64,
-        /// The last entry's, counted from 0.
+        /// Number of the last WQE, from 0.
         entry: u64,
     },
     /// The wait for a completion.
     Wait {
-        /// The queue pair's own number.
+        /// Id of the queue pair.
         pair: u64,
-        /// Of which of its queues.
+        /// The completion queue.
         side: Side,
-        /// Which completion, counted from 0.
+        /// Index of the completion, from 0.
         index: u32,
     },
 }
 
-/// The kind is the first word, before the queue pair, the number and the mark; the other words are zero.
+/// Words of a request: kind, queue pair, number, hash; the others are zero.
 const SEND: u64 = 1;
 const WAIT_SENT: u64 = 2;
 const WAIT_RECEIVED: u64 = 3;
 
-/// This process's own: a forked child's are others.
+/// Per process, so that a forked child rejects its parent's requests.
 static MARKS: PerProcess<RandomState> = PerProcess::new(RandomState::new);
 
 /// Writes a request.
 ///
 /// # Safety
 ///
-/// `to` is NULL or can be written to.
+/// `to` is NULL or writable.
 pub(crate) unsafe fn write(to: *mut Request, meaning: Meaning) -> Result<(), CallError> {
     check(to)?;
-    // SAFETY: not NULL and aligned, and so the caller promises that it can be written to.
+    // SAFETY: not NULL and aligned; the caller promises that it is writable.
     unsafe { to.write(of(meaning)) };
     Ok(())
 }
 
-/// The request that stands for it.
+/// Encodes a request.
 pub(crate) fn of(meaning: Meaning) -> Request {
     let (kind, pair, number) = match meaning {
         Meaning::Send { pair, entry } => (SEND, pair, entry),
@@ -74,10 +73,10 @@ pub(crate) fn of(meaning: Meaning) -> Request {
 ///
 /// # Safety
 ///
-/// `from` is NULL or can be read.
+/// `from` is NULL or readable.
 pub(crate) unsafe fn read(from: *const Request) -> Result<Meaning, CallError> {
     check(from)?;
-    // SAFETY: not NULL and aligned, and so the caller promises that it can be read; any bytes are numbers.
+    // SAFETY: not NULL and aligned; the caller promises that it is readable; any bytes are valid integers.
     let [kind, pair, number, marked] = unsafe { from.cast::<[u64; 4]>().read() };
     let wait = |side| {
         let index = u32::try_from(number).ok()?;
@@ -101,7 +100,7 @@ fn mark(meaning: Meaning) -> u64 {
     MARKS.get().hash_one((Process::current().number(), meaning))
 }
 
-/// Neither NULL nor askew.
+/// Rejects NULL and misaligned pointers.
 pub(crate) fn check(request: *const Request) -> Result<(), CallError> {
     if request.is_null() {
         return Err(CallError::Null { what: "request" });
@@ -121,11 +120,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_what_was_written_and_any_change_of_its_numbers_is_found() {
+    fn round_trips_and_detects_changes() {
         let mut request = Request {
             words: [0xcccc_cccc_cccc_cccc; REQUEST_WORDS],
         };
-        // SAFETY: the pointers lead to this function's own request.
+        // SAFETY: the reference is valid.
         let read = |request: &Request| unsafe { read(request) };
         assert!(read(&request).is_err());
         let meanings = [
@@ -146,7 +145,7 @@ mod tests {
             },
         ];
         for meaning in meanings {
-            // SAFETY: as above.
+            // SAFETY: the pointer to the local variable is valid.
             unsafe { write(&raw mut request, meaning) }.unwrap();
             assert_eq!(read(&request).unwrap(), meaning);
             for bit in 0..4 * 64 {

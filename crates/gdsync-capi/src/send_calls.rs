@@ -1,4 +1,4 @@
-//! Sends: prepared, posted by a stream, by the CPU; and receives.
+//! Functions for sends and receives.
 
 use std::ffi::{c_int, c_void};
 
@@ -8,21 +8,20 @@ use crate::abi::{Descriptor, Qp, Request, TAG_SEND, What};
 use crate::call_error::CallError;
 use crate::pair::Pair;
 use crate::request::{self, Meaning};
-use crate::work::{self, Read};
+use crate::work::{self, WorkList};
 use crate::{guard, pairs, post_calls, stream as streams};
 
-/// Writes a list of sends into the queue, and rings nothing; `request` stands for all of it. All of the list is written, or nothing.
+/// Writes a list of sends into the queue without ringing the doorbell; `request` represents the whole list. Writes all of them or none.
 ///
-/// Of datagrams `wr.ud` says whom each is for: `ah` is of the queue pair's device and is read here, so it may be destroyed at once.
+/// Datagrams take their destination from `wr.ud`; `ah` belongs to the queue pair's device and may be destroyed after this call.
 ///
-/// Returns 0; `ENOMEM` where the queue is full; `EINVAL` for NULL, what is no queue pair, and requests that cannot be, such as a datagram
-/// without `ah` or one that is no send; `EOPNOTSUPP` for opcodes that are not done. `bad_wr`, where it is not NULL, tells which request
-/// it was.
+/// Returns 0; `ENOMEM` if the queue is full; `EINVAL` for NULL, an unknown queue pair, and invalid work requests, such as a datagram
+/// without `ah`; `EOPNOTSUPP` for unsupported opcodes. On error `*bad_wr` is the failed work request, unless `bad_wr` is NULL.
 ///
 /// # Safety
 ///
-/// `qp` is looked up, and not followed. `wr` is NULL or leads to a list as `ibv_post_send` takes it, with
-/// address handles that are alive; `bad_wr` and `request` are NULL or can be written to.
+/// `qp` is looked up, not dereferenced. `wr` is NULL or a valid list for `ibv_post_send` with live address handles; `bad_wr` and
+/// `request` are NULL or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gds_prepare_send(
     qp: *mut Qp,
@@ -41,13 +40,13 @@ pub unsafe extern "C" fn gds_prepare_send(
     })
 }
 
-/// Has a stream ring for what was prepared.
+/// Posts the doorbell of a request to a stream.
 ///
 /// Returns as `gds_stream_post_descriptors`.
 ///
 /// # Safety
 ///
-/// `stream` is one of the current context's GPU; `request` is NULL or can be read.
+/// `stream` belongs to the current context's GPU; `request` is NULL or readable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gds_stream_post_send(stream: *mut c_void, request: *mut Request) -> c_int {
     // SAFETY: the caller's promise.
@@ -56,13 +55,13 @@ pub unsafe extern "C" fn gds_stream_post_send(stream: *mut c_void, request: *mut
     })
 }
 
-/// Has a stream ring for each of `count` requests, in order, as one list.
+/// Posts the doorbells of `count` requests to a stream, in order, as one list.
 ///
 /// Returns as `gds_stream_post_descriptors`; `EINVAL` for a negative count.
 ///
 /// # Safety
 ///
-/// `stream` is one of the current context's GPU; `request` is NULL or an array of so many.
+/// `stream` belongs to the current context's GPU; `request` is NULL or an array of `count` requests.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gds_stream_post_send_all(
     stream: *mut c_void,
@@ -75,13 +74,13 @@ pub unsafe extern "C" fn gds_stream_post_send_all(
     })
 }
 
-/// Prepares a list of sends, and has a stream ring for it. Where the stream does not take it, nothing is left in the queue.
+/// Prepares a list of sends and posts its doorbell to a stream. On error nothing is left in the queue.
 ///
 /// Returns as `gds_prepare_send` and `gds_stream_post_send`.
 ///
 /// # Safety
 ///
-/// As these two.
+/// As `gds_prepare_send` and `gds_stream_post_send`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gds_stream_queue_send(
     stream: *mut c_void,
@@ -93,24 +92,24 @@ pub unsafe extern "C" fn gds_stream_queue_send(
         let pair = pairs::of(qp)?;
         // SAFETY: the caller's promise.
         let entry = unsafe { prepare(&pair, wr, bad_wr) }?;
-        let posted = pair.give_send(entry).and_then(|doorbell| {
+        let posted = pair.claim_send(entry).and_then(|doorbell| {
             let ops = doorbell.map(|op| op.map(|place| place.device_address()));
             let can = streams::capabilities()?;
-            // SAFETY: as above; a queue pair keeps the places of a posted doorbell.
-            unsafe { streams::put(stream, ops.into_iter(), can, |_| 0) }
+            // SAFETY: the caller's promise; a queue pair keeps the memory of a posted doorbell.
+            unsafe { streams::post(stream, ops.into_iter(), can, |_| 0) }
         });
         match posted {
             Ok(()) => pair.wake(),
             Err(_) => {
-                pair.ungive_send(entry);
-                pair.take_back(entry);
+                pair.unclaim_send(entry);
+                pair.cancel(entry);
             }
         }
         posted
     })
 }
 
-/// Prepares a list of sends, and rings for it at once, by the CPU.
+/// Prepares a list of sends and rings its doorbell by the CPU.
 ///
 /// Returns as `gds_prepare_send`.
 ///
@@ -127,28 +126,28 @@ pub unsafe extern "C" fn gds_post_send(
         let pair = pairs::of(qp)?;
         // SAFETY: the caller's promise.
         let entry = unsafe { prepare(&pair, wr, bad_wr) }?;
-        let mut own = request::of(Meaning::Send {
+        let mut encoded = request::of(Meaning::Send {
             pair: pair.id,
             entry,
         });
-        let request = &raw mut own;
+        let request = &raw mut encoded;
         let list = [Descriptor {
             tag: TAG_SEND,
             what: What { request },
         }];
         // SAFETY: as above.
         let posted = unsafe { post_calls::by_cpu(&list) };
-        posted.inspect_err(|_| pair.take_back(entry))
+        posted.inspect_err(|_| pair.cancel(entry))
     })
 }
 
-/// Posts a list of receives, as `ibv_post_recv` does: what comes before a request that fails stays posted.
+/// Posts a list of receives. As in `ibv_post_recv`, those before a failed one stay posted.
 ///
 /// Returns as `gds_prepare_send`.
 ///
 /// # Safety
 ///
-/// `wr` is NULL or leads to a list as `ibv_post_recv` takes it; `bad_wr` is NULL or can be written to.
+/// `wr` is NULL or a valid list for `ibv_post_recv`; `bad_wr` is NULL or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gds_post_recv(
     qp: *mut Qp,
@@ -160,12 +159,12 @@ pub unsafe extern "C" fn gds_post_recv(
         // SAFETY: the caller's promise.
         let mut read = unsafe { work::receives(wr, &pair.limits) };
         let mut done = 0;
-        let mut refused = None;
+        let mut error = None;
         for (wr_id, segments) in &read.entries {
             match pair.receive(*wr_id, segments) {
                 Ok(()) => done += 1,
                 Err(call_error) => {
-                    refused = Some(call_error);
+                    error = Some(call_error);
                     break;
                 }
             }
@@ -173,10 +172,10 @@ pub unsafe extern "C" fn gds_post_recv(
         if done > 0 {
             pair.serve();
         }
-        match refused.or_else(|| read.refused.take()) {
+        match error.or_else(|| read.error.take()) {
             None => Ok(()),
             // SAFETY: as above.
-            Some(call_error) => Err(unsafe { blame(&read, done, bad_wr, call_error) }),
+            Some(call_error) => Err(unsafe { set_bad_wr(&read, done, bad_wr, call_error) }),
         }
     })
 }
@@ -191,37 +190,39 @@ unsafe fn prepare(
 ) -> Result<u64, CallError> {
     // SAFETY: the caller's promise.
     let mut read = unsafe { work::sends(wr, pair) };
-    let made = match read.refused.take() {
+    let made = match read.error.take() {
         Some(call_error) => Err((read.entries.len(), call_error)),
         None => pair.prepare(&read.entries),
     };
     // SAFETY: as above.
-    made.map_err(|(position, call_error)| unsafe { blame(&read, position, bad_wr, call_error) })
+    made.map_err(|(position, call_error)| unsafe {
+        set_bad_wr(&read, position, bad_wr, call_error)
+    })
 }
 
-/// Tells the program which request it was.
+/// Sets `*bad_wr` to the failed work request.
 ///
 /// # Safety
 ///
-/// `bad_wr` is NULL or can be written to.
-unsafe fn blame<T, W>(
-    read: &Read<T, W>,
+/// `bad_wr` is NULL or writable.
+unsafe fn set_bad_wr<T, W>(
+    read: &WorkList<T, W>,
     position: usize,
     bad_wr: *mut *mut W,
     call_error: CallError,
 ) -> CallError {
     if !bad_wr.is_null() && bad_wr.is_aligned() {
-        // SAFETY: not NULL, and the caller's promise.
+        // SAFETY: not NULL and aligned; the caller promises that it is writable.
         unsafe { bad_wr.write(read.at(position)) };
     }
     call_error
 }
 
-/// Puts requests into a stream.
+/// Posts requests to a stream.
 ///
 /// # Safety
 ///
-/// `stream` is one of the current context's GPU; `first` is NULL or an array of so many.
+/// `stream` belongs to the current context's GPU; `first` is NULL or an array of `count` requests.
 pub(crate) unsafe fn post_all(
     stream: *mut c_void,
     tag: u32,
@@ -246,14 +247,14 @@ pub(crate) unsafe fn post_all(
     unsafe { post_calls::on_stream(stream, &list) }
 }
 
-/// How many requests an array has. More than this nobody has prepared.
+/// Checks the length of an array of requests. The limit exceeds the queues' depths.
 pub(crate) fn requests(count: c_int) -> Result<usize, CallError> {
-    let known = usize::try_from(count)
+    let length = usize::try_from(count)
         .ok()
         .filter(|&count| count <= 1 << 20);
-    known.ok_or(CallError::Bounds {
+    length.ok_or(CallError::Bounds {
         what: "count",
         value: count.into(),
-        bounds: "it is not negative, and 1048576 at most",
+        bounds: "it must be 0 to 1048576",
     })
 }

@@ -1,4 +1,4 @@
-//! Memory operations for a program's stream: what its GPU supports of them, and the call that puts them in.
+//! Memory operations of a program's stream: capabilities and posting.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -12,28 +12,29 @@ use crate::call_error::CallError;
 use crate::environment::environment;
 use crate::log::{self, Level};
 
-/// By CUDA's number of the device. They do not change while the process lives.
+/// Capabilities by CUDA device number. They do not change.
 static KNOWN: PerProcess<Mutex<BTreeMap<i32, StreamCapabilities>>> =
     PerProcess::new(Mutex::default);
 
-/// What the streams of the calling thread's context support, less what the environment turns off.
+/// Stream capabilities of the current context's GPU, less those that the environment disables.
 pub(crate) fn capabilities() -> Result<StreamCapabilities, CallError> {
     let device = foreign::current_device()
-        .map_err(CallError::cuda("tell the GPU of the current context"))?;
+        .map_err(CallError::cuda("find the GPU of the current context"))?;
     let mut known = KNOWN.get().lock().unwrap_or_else(PoisonError::into_inner);
     let has = match known.get(&device) {
         Some(has) => *has,
         None => {
             let has = foreign::stream_capabilities(device)
-                .map_err(CallError::cuda("ask the GPU what it can do"))?;
-            log::say(
+                .map_err(CallError::cuda("query the GPU's stream capabilities"))?;
+            log::write(
                 Level::Debug,
                 "capabilities",
                 format_args!("device {device}: {has:?}"),
             );
             if environment().no_write_memory {
-                let words = "GDS_DISABLE_WRITEMEMORY is set: memory is written in words anyway";
-                log::say(Level::Debug, "capabilities", format_args!("{words}"));
+                let text =
+                    "GDS_DISABLE_WRITEMEMORY has no effect: memory is always written in words";
+                log::write(Level::Debug, "capabilities", format_args!("{text}"));
             }
             known.insert(device, has);
             has
@@ -47,13 +48,13 @@ pub(crate) fn capabilities() -> Result<StreamCapabilities, CallError> {
     })
 }
 
-/// Puts operations into a stream, in order, as its GPU supports them (`can`). `descriptor_of` gives the program's descriptor of an
-/// operation, for the error.
+/// Posts operations to a stream, in order, lowered for its capabilities (`can`). `descriptor_of` returns the position of an
+/// operation's descriptor, for errors.
 ///
 /// # Safety
 ///
-/// `stream` is one of the current context's GPU, and the words are valid for that GPU until the stream has done the operations.
-pub(crate) unsafe fn put(
+/// `stream` belongs to the current context's GPU, and the words are valid for that GPU until the stream has executed the operations.
+pub(crate) unsafe fn post(
     stream: *mut c_void,
     ops: impl ExactSizeIterator<Item = MemOp<DevicePtr>>,
     can: StreamCapabilities,
@@ -62,27 +63,27 @@ pub(crate) unsafe fn put(
     let ops = lower(ops, can).map_err(|unsupported| CallError::StreamUnsupported {
         source: unsupported.at(descriptor_of),
     })?;
-    // SAFETY: this function's own condition.
-    let put = unsafe { foreign::batch(stream, &ops) };
-    if environment().dump || put.is_err() {
+    // SAFETY: the caller's promise.
+    let posted = unsafe { foreign::batch(stream, &ops) };
+    if environment().dump || posted.is_err() {
         dump(&ops);
     }
-    put.map_err(CallError::cuda("put the list into the stream"))
+    posted.map_err(CallError::cuda("post the list to the stream"))
 }
 
 /// Logs each operation of a batch.
 fn dump(ops: &[MemOp<DevicePtr>]) {
-    let say = |message: std::fmt::Arguments<'_>| {
-        log::say(Level::Info, "gds_stream_post_descriptors", message)
+    let line = |message: std::fmt::Arguments<'_>| {
+        log::write(Level::Info, "gds_stream_post_descriptors", message)
     };
-    say(format_args!("nops={}", ops.len()));
+    line(format_args!("nops={}", ops.len()));
     for (number, op) in ops.iter().enumerate() {
         match op {
             MemOp::Write32 { at, value } => {
-                say(format_args!("{number}: write32 {at} value {value:#010x}"))
+                line(format_args!("{number}: write32 {at} value {value:#010x}"))
             }
             MemOp::Write64 { at, value } => {
-                say(format_args!("{number}: write64 {at} value {value:#018x}"))
+                line(format_args!("{number}: write64 {at} value {value:#018x}"))
             }
             MemOp::Wait32 {
                 at,
@@ -90,7 +91,7 @@ fn dump(ops: &[MemOp<DevicePtr>]) {
                 compare,
                 flush,
             } => {
-                say(format_args!(
+                line(format_args!(
                     "{number}: wait32 {at} {compare:?} {value:#010x} flush {flush}"
                 ));
             }
@@ -100,12 +101,12 @@ fn dump(ops: &[MemOp<DevicePtr>]) {
                 compare,
                 flush,
             } => {
-                say(format_args!(
+                line(format_args!(
                     "{number}: wait64 {at} {compare:?} {value:#018x} flush {flush}"
                 ));
             }
-            MemOp::Barrier => say(format_args!("{number}: barrier")),
-            MemOp::FlushRemoteWrites => say(format_args!("{number}: flush of remote writes")),
+            MemOp::Barrier => line(format_args!("{number}: barrier")),
+            MemOp::FlushRemoteWrites => line(format_args!("{number}: flush of remote writes")),
         }
     }
 }

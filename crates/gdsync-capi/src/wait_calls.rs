@@ -1,4 +1,4 @@
-//! Waits for completions, by a stream; and the completions themselves, by the CPU.
+//! Functions for waits and polling.
 
 use std::ffi::{c_int, c_void};
 
@@ -8,15 +8,14 @@ use crate::request::{self, Meaning};
 use crate::send_calls::post_all;
 use crate::{flags, guard, pairs, post_calls};
 
-/// Takes the wait for the next completion that nobody waits for yet (`cq->curr_offset`), and lets `request` stand for it. From now on
-/// `gds_poll_cq` does not give that completion until a stream has seen it, or the wait is given up by `gds_post_wait_cq`.
+/// Prepares a wait for the next completion without one (`cq->curr_offset`). `gds_poll_cq` does not return that completion until a
+/// stream has waited for it, or `gds_post_wait_cq` has abandoned the wait.
 ///
-/// Returns 0; `EINVAL` for NULL, what is no completion queue, and flags other than 0; `ENOMEM` where as many waits as the queue has
-/// entries are open.
+/// Returns 0; `EINVAL` for NULL, an unknown completion queue, and flags other than 0; `ENOMEM` if every CQE has an open wait.
 ///
 /// # Safety
 ///
-/// `cq` is looked up, and not followed. `request` is NULL or can be written to.
+/// `cq` is looked up, not dereferenced. `request` is NULL or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gds_prepare_wait_cq(
     cq: *mut Cq,
@@ -32,14 +31,14 @@ pub unsafe extern "C" fn gds_prepare_wait_cq(
     })
 }
 
-/// Adds the write of a word behind a wait that was not posted yet: once the completion is there, and the CPU may poll it. `dw` is an
-/// address of the GPU, as of `GDS_MEMORY_GPU`.
+/// Appends the write of a word to a wait that is not posted. The write follows the wait. `dw` is a GPU address, as for
+/// `GDS_MEMORY_GPU`.
 ///
-/// Returns 0; `EINVAL` for NULL, a misaligned word and what is no such wait; `ENOMEM` for more than 30.
+/// Returns 0; `EINVAL` for NULL, a misaligned word and an invalid request; `ENOMEM` for more than 30 writes.
 ///
 /// # Safety
 ///
-/// `request` is NULL or can be read; the word stays memory until the wait is over.
+/// `request` is NULL or readable; the word stays valid until the wait is over.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gds_append_wait_cq(
     request: *mut Request,
@@ -52,17 +51,17 @@ pub unsafe extern "C" fn gds_append_wait_cq(
         let Meaning::Wait { pair, side, index } = (unsafe { request::read(request) })? else {
             return Err(CallError::Request);
         };
-        pairs::numbered(pair)?.append(side, index, word, val)
+        pairs::by_id(pair)?.append(side, index, word, val)
     })
 }
 
-/// Has a stream wait.
+/// Posts a wait to a stream.
 ///
 /// Returns as `gds_stream_post_descriptors`.
 ///
 /// # Safety
 ///
-/// `stream` is one of the current context's GPU; `request` is NULL or can be read.
+/// `stream` belongs to the current context's GPU; `request` is NULL or readable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gds_stream_post_wait_cq(
     stream: *mut c_void,
@@ -74,13 +73,13 @@ pub unsafe extern "C" fn gds_stream_post_wait_cq(
     })
 }
 
-/// Has a stream wait for each of `count` requests, in order, as one list.
+/// Posts `count` waits to a stream, in order, as one list.
 ///
 /// Returns as `gds_stream_post_descriptors`; `EINVAL` for a negative count.
 ///
 /// # Safety
 ///
-/// `stream` is one of the current context's GPU; `request` is NULL or an array of so many.
+/// `stream` belongs to the current context's GPU; `request` is NULL or an array of `count` requests.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gds_stream_post_wait_cq_all(
     stream: *mut c_void,
@@ -93,14 +92,13 @@ pub unsafe extern "C" fn gds_stream_post_wait_cq_all(
     })
 }
 
-/// Has a stream wait for the next completion that nobody waits for yet. Where the stream does not take it, the CPU may poll that
-/// completion.
+/// Posts a wait for the next completion without one to a stream. On error the CPU may poll that completion.
 ///
 /// Returns as `gds_prepare_wait_cq` and `gds_stream_post_wait_cq`.
 ///
 /// # Safety
 ///
-/// `stream` is one of the current context's GPU; `cq` is looked up, and not followed.
+/// `stream` belongs to the current context's GPU; `cq` is looked up, not dereferenced.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gds_stream_wait_cq(
     stream: *mut c_void,
@@ -110,8 +108,8 @@ pub unsafe extern "C" fn gds_stream_wait_cq(
     guard::call("gds_stream_wait_cq", || {
         flags::none(flags)?;
         let meaning = take(cq)?;
-        let mut own = request::of(meaning);
-        let request = &raw mut own;
+        let mut encoded = request::of(meaning);
+        let request = &raw mut encoded;
         let list = [Descriptor {
             tag: TAG_WAIT,
             what: What { request },
@@ -119,19 +117,19 @@ pub unsafe extern "C" fn gds_stream_wait_cq(
         // SAFETY: the caller's promise.
         let posted = unsafe { post_calls::on_stream(stream, &list) };
         posted.inspect_err(|_| {
-            // The first refusal is the one to report.
+            // Ignored: the first error is reported.
             let _ = abandon(meaning);
         })
     })
 }
 
-/// Gives a wait up: no stream will see that completion, and the CPU may poll it.
+/// Abandons a wait: the CPU may poll its completion.
 ///
-/// Returns 0; `EINVAL` for NULL, flags other than 0, what is no such wait of this queue, and a wait that was posted.
+/// Returns 0; `EINVAL` for NULL, flags other than 0, an invalid request, a wait of another queue, and a posted wait.
 ///
 /// # Safety
 ///
-/// `cq` is looked up, and not followed. `request` is NULL or can be read.
+/// `cq` is looked up, not dereferenced. `request` is NULL or readable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gds_post_wait_cq(
     cq: *mut Cq,
@@ -145,22 +143,22 @@ pub unsafe extern "C" fn gds_post_wait_cq(
         let meaning = unsafe { request::read(request) }?;
         match meaning {
             Meaning::Wait {
-                pair: of, side: at, ..
-            } if (of, at) == (pair.id, side) => abandon(meaning),
+                pair: id, side: of, ..
+            } if (id, of) == (pair.id, side) => abandon(meaning),
             _ => Err(CallError::Request),
         }
     })
 }
 
-/// Takes completions that no stream waits for, in order: `num_entries` at most. In place of `ibv_poll_cq`, which would take them from
-/// this library.
+/// Polls up to `num_entries` completions that no stream waits for, in order. Replaces `ibv_poll_cq`, which must not be used on these
+/// queues.
 ///
-/// Returns how many; or an errno with a minus: `-EINVAL` for NULL, a negative number and what is no completion queue; `-EOVERFLOW` where
-/// completions were overwritten.
+/// Returns the number of completions, or a negated errno: `-EINVAL` for NULL, a negative number and an unknown completion queue;
+/// `-EOVERFLOW` if completions were overwritten.
 ///
 /// # Safety
 ///
-/// `cq` is looked up, and not followed. `wc` is NULL or has room for so many.
+/// `cq` is looked up, not dereferenced. `wc` is NULL or has room for `num_entries` completions.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gds_poll_cq(
     cq: *mut Cq,
@@ -173,7 +171,7 @@ pub unsafe extern "C" fn gds_poll_cq(
             return Err(CallError::Bounds {
                 what: "num_entries",
                 value: num_entries.into(),
-                bounds: "it is not negative",
+                bounds: "it must not be negative",
             });
         }
         if num_entries == 0 {
@@ -195,17 +193,17 @@ pub unsafe extern "C" fn gds_poll_cq(
         while taken < num_entries {
             match pair.poll(side) {
                 Ok(Some(completion)) => {
-                    // SAFETY: not NULL, aligned, and the caller promises that there is room for as many.
+                    // SAFETY: not NULL and aligned; the caller promises room for `num_entries`.
                     unsafe { wc.add(taken as usize).write(completion) };
                     taken += 1;
                 }
                 Ok(None) if is_served || taken > 0 => break,
-                // Who polls need not wait for somebody else to look.
+                // Serve the queue pair here instead of waiting for the proxy's thread.
                 Ok(None) => {
                     pair.serve();
                     is_served = true;
                 }
-                // What was taken is told first; the next call meets it again.
+                // Return the completions; the next call fails again.
                 Err(_) if taken > 0 => break,
                 Err(call_error) => return Err(call_error),
             }
@@ -223,7 +221,7 @@ fn take(cq: *mut Cq) -> Result<Meaning, CallError> {
 
 fn abandon(meaning: Meaning) -> Result<(), CallError> {
     match meaning {
-        Meaning::Wait { pair, side, index } => pairs::numbered(pair)?.abandon(side, index),
+        Meaning::Wait { pair, side, index } => pairs::by_id(pair)?.abandon(side, index),
         Meaning::Send { .. } => Err(CallError::Request),
     }
 }

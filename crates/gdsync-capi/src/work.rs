@@ -1,4 +1,4 @@
-//! A program's work requests, `struct ibv_send_wr` and `struct ibv_recv_wr`, made into entries. Lists are followed as far as a queue is long.
+//! Converts work requests, `struct ibv_send_wr` and `struct ibv_recv_wr`, to WQEs. Reads lists only up to the queue's depth.
 
 use std::ptr::NonNull;
 
@@ -14,15 +14,15 @@ use verbs::raw::{
 use crate::call_error::CallError;
 use crate::pair::{Limits, Pair};
 
-/// A list as far as it was read, and the request that cannot be one with the reason, if there is one.
-pub(crate) struct Read<T, W> {
+/// A list of work requests up to the first invalid one, and its error.
+pub(crate) struct WorkList<T, W> {
     pub(crate) entries: Vec<(u64, T)>,
     pub(crate) requests: Vec<*mut W>,
-    pub(crate) refused: Option<CallError>,
+    pub(crate) error: Option<CallError>,
 }
 
-impl<T, W> Read<T, W> {
-    /// Whom `bad_wr` names where the request of this place failed.
+impl<T, W> WorkList<T, W> {
+    /// The work request at a position, for `bad_wr`; NULL after the end.
     pub(crate) fn at(&self, position: usize) -> *mut W {
         self.requests
             .get(position)
@@ -31,13 +31,13 @@ impl<T, W> Read<T, W> {
     }
 }
 
-/// Reads a list of sends: no more of it than the queue pair holds, and one.
+/// Reads a list of sends, at most one more than the queue's depth.
 ///
 /// # Safety
 ///
-/// `first` is NULL or leads to a list as `ibv_post_send` takes it; what is inline can be read, and address handles are alive.
-pub(crate) unsafe fn sends(first: *mut ibv_send_wr, pair: &Pair) -> Read<Wqe, ibv_send_wr> {
-    // SAFETY: the caller's promise, here and below.
+/// `first` is NULL or a valid list for `ibv_post_send`; inline data is readable, and address handles are live.
+pub(crate) unsafe fn sends(first: *mut ibv_send_wr, pair: &Pair) -> WorkList<Wqe, ibv_send_wr> {
+    // SAFETY: the caller's promise.
     unsafe {
         list(
             first,
@@ -48,19 +48,19 @@ pub(crate) unsafe fn sends(first: *mut ibv_send_wr, pair: &Pair) -> Read<Wqe, ib
     }
 }
 
-/// Reads a list of receives, likewise.
+/// Reads a list of receives, at most one more than the queue's depth.
 ///
 /// # Safety
 ///
-/// `first` is NULL or leads to a list as `ibv_post_recv` takes it.
+/// `first` is NULL or a valid list for `ibv_post_recv`.
 pub(crate) unsafe fn receives(
     first: *mut ibv_recv_wr,
     limits: &Limits,
-) -> Read<Vec<DataSegment>, ibv_recv_wr> {
+) -> WorkList<Vec<DataSegment>, ibv_recv_wr> {
     let one = |wr: &ibv_recv_wr| {
         // SAFETY: the caller's promise.
-        let pieces = unsafe { pieces(wr.sg_list, wr.num_sge, limits.receive_pieces) }?;
-        Ok(pieces.iter().map(segment).collect())
+        let sges = unsafe { sges(wr.sg_list, wr.num_sge, limits.receive_sges) }?;
+        Ok(sges.iter().map(segment).collect())
     };
     // SAFETY: as above.
     unsafe { list(first, limits.receives, |wr| (wr.wr_id, wr.next), one) }
@@ -68,39 +68,39 @@ pub(crate) unsafe fn receives(
 
 /// # Safety
 ///
-/// `first` and what `next` gives are NULL or can be read.
+/// `first` and the results of `next` are NULL or readable.
 unsafe fn list<T, W>(
     first: *mut W,
     most: u32,
     next: impl Fn(&W) -> (u64, *mut W),
     one: impl Fn(&W) -> Result<T, CallError>,
-) -> Read<T, W> {
-    let mut read = Read {
+) -> WorkList<T, W> {
+    let mut read = WorkList {
         entries: Vec::new(),
         requests: Vec::new(),
-        refused: None,
+        error: None,
     };
     if first.is_null() {
-        read.refused = Some(CallError::Null { what: "wr" });
+        read.error = Some(CallError::Null { what: "wr" });
     }
     let mut at = first;
-    while !at.is_null() && read.refused.is_none() && read.entries.len() <= most as usize {
+    while !at.is_null() && read.error.is_none() && read.entries.len() <= most as usize {
         read.requests.push(at);
         if !at.is_aligned() {
             let (what, alignment) = ("wr", align_of::<W>());
-            read.refused = Some(CallError::Misaligned {
+            read.error = Some(CallError::Misaligned {
                 what,
                 address: at.addr(),
                 alignment,
             });
             break;
         }
-        // SAFETY: not NULL and aligned, and so the caller promises that it can be read.
+        // SAFETY: not NULL and aligned; the caller promises that it is readable.
         let wr = unsafe { &*at };
         let (wr_id, following) = next(wr);
         match one(wr) {
             Ok(made) => read.entries.push((wr_id, made)),
-            Err(call_error) => read.refused = Some(call_error),
+            Err(call_error) => read.error = Some(call_error),
         }
         at = following;
     }
@@ -117,18 +117,18 @@ fn send(wr: &ibv_send_wr, pair: &Pair) -> Result<Wqe, CallError> {
     let flags = wr.send_flags;
     if flags & !KNOWN != 0 {
         return Err(CallError::Value {
-            of: "the flags of a send (fence, signaled, solicited, inline)",
+            of: "send_flags (fence, signaled, solicited and inline are supported)",
             value: flags.into(),
         });
     }
-    // SAFETY: whoever posts a list promises that its pieces can be read.
-    let given = unsafe { pieces(wr.sg_list, wr.num_sge, limits.send_pieces) }?;
+    // SAFETY: the caller of the C function promises readable SGEs.
+    let given = unsafe { sges(wr.sg_list, wr.num_sge, limits.send_sges) }?;
     let operation = operation(wr)?;
     let datagram = match limits.transport {
         Transport::Connected => None,
         Transport::Datagram if !matches!(operation, Operation::Send { .. }) => {
             return Err(CallError::Value {
-                of: "the opcodes of datagrams (IBV_WR_SEND, IBV_WR_SEND_WITH_IMM)",
+                of: "opcode of a datagram (IBV_WR_SEND and IBV_WR_SEND_WITH_IMM are supported)",
                 value: wr.opcode.into(),
             });
         }
@@ -136,11 +136,11 @@ fn send(wr: &ibv_send_wr, pair: &Pair) -> Result<Wqe, CallError> {
     };
     let brings = matches!(
         operation,
-        Operation::Read { .. } | Operation::CompareSwap { .. } | Operation::FetchAdd { .. }
+        Operation::WorkList { .. } | Operation::CompareSwap { .. } | Operation::FetchAdd { .. }
     );
     let payload = match flags & flag::IBV_SEND_INLINE.0 != 0 {
         true if brings => {
-            let (what, why) = ("inline data", "what is brought here has its own memory");
+            let (what, why) = ("inline data", "the operation writes to local memory");
             return Err(CallError::Unsupported { what, why });
         }
         true => Payload::Inline(inline(given, limits.inline)?),
@@ -151,7 +151,7 @@ fn send(wr: &ibv_send_wr, pair: &Pair) -> Result<Wqe, CallError> {
         flags: Flags {
             signalled: limits.signals_all || flags & flag::IBV_SEND_SIGNALED.0 != 0,
             solicited: flags & flag::IBV_SEND_SOLICITED.0 != 0,
-            // As rdma-core's mlx5 has it.
+            // As in rdma-core's mlx5 provider.
             fence: match flags & flag::IBV_SEND_FENCE.0 != 0 {
                 true => Fence::SmallAndReads,
                 false => Fence::None,
@@ -162,9 +162,9 @@ fn send(wr: &ibv_send_wr, pair: &Pair) -> Result<Wqe, CallError> {
     })
 }
 
-/// Whom it is for: `wr.ud`.
+/// The destination, from `wr.ud`.
 fn datagram(wr: &ibv_send_wr, pair: &Pair) -> Result<Datagram, CallError> {
-    // SAFETY: any bytes are numbers and a pointer, and on this queue pair it is the member that is meant.
+    // SAFETY: any bytes are valid for this member's integers and pointer; on a datagram queue pair it is the one in use.
     let to = unsafe { wr.wr.ud };
     let what = "wr.ud.ah";
     let handle = NonNull::new(to.ah).ok_or(CallError::Null { what })?;
@@ -179,7 +179,7 @@ fn datagram(wr: &ibv_send_wr, pair: &Pair) -> Result<Datagram, CallError> {
     Ok(Datagram {
         qpn: to.remote_qpn,
         key: to.remote_qkey,
-        // SAFETY: whoever posts a list promises that it is an address handle of the device, and alive.
+        // SAFETY: the caller of the C function promises a live address handle of the device.
         path: unsafe { pair.address(handle) }?,
     })
 }
@@ -187,7 +187,7 @@ fn datagram(wr: &ibv_send_wr, pair: &Pair) -> Result<Datagram, CallError> {
 fn operation(wr: &ibv_send_wr) -> Result<Operation, CallError> {
     let immediate = || Some(u32::from_be(wr.__bindgen_anon_1.imm_data));
     let remote = || {
-        // SAFETY: any bytes are numbers, and the opcode says which member it is.
+        // SAFETY: any bytes are valid integers, and the opcode selects this member.
         let rdma = unsafe { wr.wr.rdma };
         RemoteAddress {
             address: rdma.remote_addr,
@@ -216,7 +216,7 @@ fn operation(wr: &ibv_send_wr) -> Result<Operation, CallError> {
             remote: remote(),
             immediate: immediate(),
         },
-        opcode::IBV_WR_RDMA_READ => Operation::Read { remote: remote() },
+        opcode::IBV_WR_RDMA_READ => Operation::WorkList { remote: remote() },
         opcode::IBV_WR_ATOMIC_CMP_AND_SWP => {
             let (remote, compare, swap) = atomic();
             Operation::CompareSwap {
@@ -236,7 +236,7 @@ fn operation(wr: &ibv_send_wr) -> Result<Operation, CallError> {
         | opcode::IBV_WR_DRIVER1 => {
             let (what, why) = (
                 "this opcode",
-                "sends, writes, reads and atomic operations are",
+                "sends, writes, reads and atomics are supported",
             );
             return Err(CallError::Unsupported { what, why });
         }
@@ -252,8 +252,8 @@ fn operation(wr: &ibv_send_wr) -> Result<Operation, CallError> {
 
 /// # Safety
 ///
-/// `list` is NULL or has `count` pieces.
-unsafe fn pieces<'a>(
+/// `list` is NULL or has `count` SGEs.
+unsafe fn sges<'a>(
     list: *const ibv_sge,
     count: i32,
     most: u32,
@@ -263,7 +263,7 @@ unsafe fn pieces<'a>(
         return Err(CallError::Bounds {
             what: "num_sge",
             value: count.into(),
-            bounds: "it is between 0 and what the queue pair was made for",
+            bounds: "it must be 0 to the queue pair's max_send_sge or max_recv_sge",
         });
     };
     if known == 0 {
@@ -279,45 +279,44 @@ unsafe fn pieces<'a>(
             alignment: align_of::<ibv_sge>(),
         });
     }
-    // SAFETY: not NULL, aligned, and the caller's promise.
+    // SAFETY: not NULL and aligned; the rest is the caller's promise.
     Ok(unsafe { std::slice::from_raw_parts(list, known as usize) })
 }
 
-fn segment(piece: &ibv_sge) -> DataSegment {
+fn segment(sge: &ibv_sge) -> DataSegment {
     DataSegment {
-        length: piece.length,
-        key: piece.lkey,
-        address: piece.addr,
+        length: sge.length,
+        key: sge.lkey,
+        address: sge.addr,
     }
 }
 
-/// The bytes themselves, which the CPU takes along.
-fn inline(pieces: &[ibv_sge], most: u32) -> Result<Vec<u8>, CallError> {
-    let bytes: u64 = pieces.iter().map(|piece| u64::from(piece.length)).sum();
+/// Copies inline data.
+fn inline(sges: &[ibv_sge], most: u32) -> Result<Vec<u8>, CallError> {
+    let bytes: u64 = sges.iter().map(|sge| u64::from(sge.length)).sum();
     if bytes > most.into() {
         return Err(CallError::Bounds {
-            what: "inline data of a send, in bytes,",
+            what: "length of inline data",
             value: i64::try_from(bytes).unwrap_or(i64::MAX),
-            bounds: "the queue pair was made for fewer (max_inline_data)",
+            bounds: "it exceeds the queue pair's max_inline_data",
         });
     }
     let mut taken = Vec::with_capacity(bytes as usize);
-    for piece in pieces.iter().filter(|piece| piece.length != 0) {
-        let address = piece.addr as usize;
+    for sge in sges.iter().filter(|sge| sge.length != 0) {
+        let address = sge.addr as usize;
         if address == 0 {
             return Err(CallError::Null {
                 what: "addr of inline data",
             });
         }
-        let is_device = pointer::describe(DevicePtr::new(piece.addr))
+        let is_device = pointer::describe(DevicePtr::new(sge.addr))
             .is_ok_and(|known| known.kind == MemoryKind::Device);
         if is_device {
             return Err(CallError::Unreachable { address });
         }
         let start = std::ptr::with_exposed_provenance::<u8>(address);
-        // SAFETY: the CPU's own memory, and whoever posts inline data promises that it can be read.
-        taken
-            .extend_from_slice(unsafe { std::slice::from_raw_parts(start, piece.length as usize) });
+        // SAFETY: not device memory; the caller of the C function promises that it is readable.
+        taken.extend_from_slice(unsafe { std::slice::from_raw_parts(start, sge.length as usize) });
     }
     Ok(taken)
 }

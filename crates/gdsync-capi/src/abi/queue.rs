@@ -1,4 +1,4 @@
-//! The shapes of queue pairs: what programs see of them, and requests whose inside is this library's.
+//! C types of queue pairs and requests.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::offset_of;
@@ -14,40 +14,40 @@ pub const CREATE_RX_CQ_ON_GPU: c_int = 1 << 2;
 /// `GDS_CREATE_QP_WQ_DBREC_ON_GPU`.
 pub const CREATE_WQ_DBREC_ON_GPU: c_int = 1 << 5;
 
-/// `GDS_SEND_INFO_MAX_OPS` and `GDS_WAIT_INFO_MAX_OPS`: operations of a request at most.
+/// `GDS_SEND_INFO_MAX_OPS` and `GDS_WAIT_INFO_MAX_OPS`: limit of operations per request.
 pub const MOST_OPERATIONS: usize = 32;
 
 /// `struct gds_cq`.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Cq {
-    /// The verbs completion queue behind it, which is not the program's to poll.
+    /// The verbs completion queue. Programs must not poll it.
     pub cq: *mut ibv_cq,
-    /// Which completion is waited for next, counted from 0.
+    /// Index of the next completion to wait for, from 0.
     pub curr_offset: u32,
 }
 
-/// `struct gds_qp`, as in libgdsync's releases: both completion queues within it.
+/// `struct gds_qp`, as in libgdsync's releases, with embedded completion queues.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Qp {
-    /// The verbs queue pair, whose state the program changes.
+    /// The verbs queue pair. The program changes its state.
     pub qp: *mut ibv_qp,
     pub send_cq: Cq,
     pub recv_cq: Cq,
-    /// Where MOFED's verbs had a resource domain: NULL.
+    /// Resource domain of MOFED's experimental verbs: always NULL.
     pub res_domain: *mut c_void,
     pub dev_context: *mut ibv_context,
 }
 
-/// Words of 64 bits in a request: 1856 bytes, as in upstream's DirectVerbs branch.
+/// 64-bit words of a request: 1856 bytes, as in upstream's DirectVerbs branch.
 pub const REQUEST_WORDS: usize = 232;
 
-/// `gds_send_request_t` and `gds_wait_request_t`: what is in the words is `crate::request`'s.
+/// `gds_send_request_t` and `gds_wait_request_t`, encoded by `crate::request`.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Request {
-    /// Numbers that are looked up.
+    /// Opaque.
     pub words: [u64; REQUEST_WORDS],
 }
 
@@ -55,15 +55,15 @@ pub struct Request {
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct SendInfo {
-    /// Bit 0: a barrier for the GPU between the two writes. Bit 1: one for the whole system.
+    /// Barrier between the two writes. Bit 0: GPU scope. Bit 1: system scope.
     pub barriers: c_uint,
-    /// The doorbell record, for the GPU.
+    /// GPU address of the doorbell record.
     pub dbrec_ptr: *mut u32,
-    /// What is written there first.
+    /// Value of the first write, to the record.
     pub dbrec_value: u32,
-    /// The doorbell register, for the GPU.
+    /// GPU address of the doorbell register.
     pub db_ptr: *mut u64,
-    /// What is written there then.
+    /// Value of the second write, to the register.
     pub db_value: u64,
 }
 
@@ -76,43 +76,43 @@ pub const BARRIER_SYS: c_uint = 1 << 1;
 pub struct WaitInfo {
     /// A `gds_wait_cond_flag_t`.
     pub cond: u32,
-    /// The word that is waited for, for the GPU.
+    /// GPU address of the polled word.
     pub cqe_ptr: *mut u32,
-    /// What it is compared with.
+    /// Right-hand side of the comparison.
     pub cqe_value: u32,
-    /// The word that is written then.
+    /// GPU address of the word to write after the wait.
     pub flag_ptr: *mut u32,
     pub flag_value: u32,
 }
 
-/// `struct ibv_wc`. The same in `ibverbs-sys` is for reading.
+/// `struct ibv_wc`. The fields of the type in `ibverbs-sys` are read-only.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct WorkCompletion {
-    /// As the request had it.
+    /// Id of the request.
     pub wr_id: u64,
     /// `enum ibv_wc_status`.
     pub status: c_uint,
     /// `enum ibv_wc_opcode`.
     pub opcode: c_uint,
-    /// What the hardware adds to an error.
+    /// Vendor syndrome of an error.
     pub vendor_err: u32,
-    /// Bytes that arrived.
+    /// Length in bytes.
     pub byte_len: u32,
     /// In network byte order.
     pub imm_data: u32,
     pub qp_num: u32,
-    /// Of a datagram, who sent it.
+    /// Source QPN of a datagram.
     pub src_qp: u32,
     /// `enum ibv_wc_flags`.
     pub wc_flags: c_uint,
-    /// Not filled in.
+    /// Always 0.
     pub pkey_index: u16,
-    /// Of a datagram, the sender's LID; 0 on Ethernet.
+    /// Source LID of a datagram; 0 on Ethernet.
     pub slid: u16,
-    /// Of a datagram, the service level.
+    /// Service level of a datagram.
     pub sl: u8,
-    /// Of a datagram, the lower bits of the LID that it was sent to.
+    /// Lower bits of the destination LID of a datagram.
     pub dlid_path_bits: u8,
 }
 

@@ -1,7 +1,7 @@
-//! The end of a queue pair. Streams that wait for its completions are released, and what a stream may still touch stays.
+//! Destruction of a queue pair: releases waiting streams, and keeps memory that a stream may still access.
 //!
-//! It is released rather than refused (EBUSY), since a program that ends its queue pairs mostly does so because what it waits for will not
-//! come any more: a refusal would leave its streams waiting for ever, and it would have nothing to end that with.
+//! Destruction does not fail with EBUSY: a program that destroys its queue pairs usually no longer expects completions, and could not
+//! end the waits of its streams otherwise.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
@@ -11,23 +11,22 @@ use engine::Watched;
 use engine::queue::{CompletionParts, SendParts, Wait};
 use process::PerProcess;
 
-use super::{Given, Pair, Queues, Waiting};
+use super::{Pair, PendingWait, Queues, RequestState};
 use crate::log::{self, Level};
 
-/// Queue pairs that were destroyed while streams or kernels were not known to be done with their places: a GPU that writes memory that
-/// is gone loses its context.
-static BURIED: PerProcess<Mutex<Vec<Buried>>> = PerProcess::new(Mutex::default);
+/// Memory of destroyed queue pairs that streams or kernels may still access: a GPU that writes freed memory loses its context.
+static RETIRED: PerProcess<Mutex<Vec<Retired>>> = PerProcess::new(Mutex::default);
 
-/// What stays of a queue pair. A stream that has passed a wait says so by its busy word. Nobody tells when one has passed a doorbell: where
-/// such are left, the places stay until the process ends.
-struct Buried {
+/// Memory of a destroyed queue pair. The busy word shows when a stream has passed a wait; nothing shows when it has passed a doorbell,
+/// so memory with posted doorbells stays until the process ends.
+struct Retired {
     _places: (SendParts, [CompletionParts; 2]),
     may_be_rung: bool,
     waits: Vec<Wait>,
 }
 
-impl Buried {
-    fn may_be_touched(&self) -> bool {
+impl Retired {
+    fn is_in_use(&self) -> bool {
         self.may_be_rung || self.waits.iter().any(is_open)
     }
 }
@@ -36,46 +35,46 @@ fn is_open(wait: &Wait) -> bool {
     wait.busy().load_u32(0).is_ok_and(|busy| busy != 0)
 }
 
-/// How long a destruction is waited for.
+/// How long to wait for a release.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Gives the places of queue pairs back. A NIC's are registered with CUDA, which ends a registration only once the GPU has done all of
-/// its work (H200, driver 580), that of other streams too; these may wait for what the caller does next. So it is waited for so long, and
-/// then goes on by itself: until it is done, `ibv_dealloc_pd` is refused with `EBUSY`.
-fn let_go(gone: Vec<Buried>) {
+/// Frees the memory of queue pairs. A NIC's memory is registered with CUDA, which ends a registration only after the GPU has finished all
+/// work (H200, driver 580), also of streams that may wait for the caller's next action. So this waits up to [`TIMEOUT`] and then continues
+/// in a thread; until that ends, `ibv_dealloc_pd` fails with `EBUSY`.
+fn release(gone: Vec<Retired>) {
     let (done, is_done) = mpsc::channel();
     let thread = thread::Builder::new()
         .name("gds_destroy_qp".to_owned())
         .spawn(move || {
             drop(gone);
-            // Nobody may be waiting any more.
+            // Ignored: the receiver is gone after the timeout.
             let _ = done.send(());
         });
-    // Without a thread they went with the closure, and were waited for.
+    // If the thread did not start, dropping the closure has freed the memory.
     if thread.is_ok() && is_done.recv_timeout(TIMEOUT) == Err(mpsc::RecvTimeoutError::Timeout) {
-        let words = format_args!("the GPU is at work: the queues are given back when it is done");
-        log::say(Level::Warning, "gds_destroy_qp", words);
+        let text = format_args!("the GPU is busy: the queues are freed when its work ends");
+        log::write(Level::Warning, "gds_destroy_qp", text);
     }
 }
 
-fn buried() -> MutexGuard<'static, Vec<Buried>> {
-    BURIED.get().lock().unwrap_or_else(PoisonError::into_inner)
+fn retired() -> MutexGuard<'static, Vec<Retired>> {
+    RETIRED.get().lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Gives back what is left of queue pairs that nobody touches any more.
-pub(crate) fn give_back() {
-    let mut buried = buried();
-    let all = std::mem::take(&mut *buried).into_iter();
-    let gone: Vec<Buried>;
-    (*buried, gone) = all.partition(Buried::may_be_touched);
-    drop(buried);
+/// Frees the memory of destroyed queue pairs that is no longer in use.
+pub(crate) fn release_retired() {
+    let mut retired = retired();
+    let all = std::mem::take(&mut *retired).into_iter();
+    let gone: Vec<Retired>;
+    (*retired, gone) = all.partition(Retired::is_in_use);
+    drop(retired);
     if !gone.is_empty() {
-        let_go(gone);
+        release(gone);
     }
 }
 
 impl Pair {
-    /// Destroys the verbs objects and ends every wait. False where it was destroyed before.
+    /// Destroys the verbs objects and ends every wait. False if already destroyed.
     pub(crate) fn end(&self) -> bool {
         let Some(queues) = self.queues().take() else {
             return false;
@@ -88,32 +87,33 @@ impl Pair {
                 engine.receive_completions.parts().clone(),
             ],
         );
-        let waits: Vec<&Waiting> = waits.iter().flatten().collect();
-        let is_given = |waiting: &&&Waiting| waiting.is_shown || waiting.given == Given::Posted;
-        let given = waits
+        let waits: Vec<&PendingWait> = waits.iter().flatten().collect();
+        let is_posted =
+            |pending: &&&PendingWait| pending.is_exposed || pending.state == RequestState::Posted;
+        let posted = waits
             .iter()
-            .filter(is_given)
-            .map(|waiting| waiting.wait.clone());
-        let open: Vec<Wait> = given.filter(is_open).collect();
+            .filter(is_posted)
+            .map(|pending| pending.wait.clone());
+        let open: Vec<Wait> = posted.filter(is_open).collect();
         let may_be_rung = queues.may_be_rung();
-        // Whoever is behind the queues writes no completions from here on.
+        // After this the backend writes no CQEs.
         drop(queues);
         for wait in &open {
-            // Memory that cannot be written holds no stream any more.
+            // Ignored: no stream waits on inaccessible memory.
             let _ = Watched::completion(wait).release();
         }
         let count = open.len();
-        buried().push(Buried {
+        retired().push(Retired {
             _places: places,
             may_be_rung,
             waits: open,
         });
-        give_back();
+        release_retired();
         if count > 0 {
-            log::say(
+            log::write(
                 Level::Warning,
                 "gds_destroy_qp",
-                format_args!("{count} waits had not ended: the streams that wait are released"),
+                format_args!("{count} waits were not over: their streams are released"),
             );
         }
         true

@@ -1,15 +1,15 @@
-//! Receives, and what is polled.
+//! Receives and polling.
 
 use engine::wire::DataSegment;
 
-use super::{Named, Pair, Queues, Side};
+use super::{Pair, Queues, Side, WorkId};
 use crate::abi::WorkCompletion;
 use crate::call_error::CallError;
 use crate::completed;
 
 impl Pair {
     pub(crate) fn receive(&self, wr_id: u64, segments: &[DataSegment]) -> Result<(), CallError> {
-        self.alive(|queues| {
+        self.with_queues(|queues| {
             if queues.receives.len() >= self.limits.receives as usize {
                 return Err(CallError::Full {
                     full: self.limits.receives,
@@ -17,14 +17,14 @@ impl Pair {
             }
             let posted = queues.engine.receive.post(segments);
             let number = posted.map_err(CallError::engine("write the receive"))?;
-            queues.receives.push_back(Named { number, wr_id });
+            queues.receives.push_back(WorkId { number, wr_id });
             Ok(())
         })
     }
 
-    /// The next completion that no stream waits for.
+    /// Polls the next completion that no stream waits for.
     pub(crate) fn poll(&self, side: Side) -> Result<Option<WorkCompletion>, CallError> {
-        self.alive(|queues| {
+        self.with_queues(|queues| {
             let queue = match side {
                 Side::Sent => &mut queues.engine.send_completions,
                 Side::Received => &mut queues.engine.receive_completions,
@@ -37,32 +37,32 @@ impl Pair {
                 return Ok(None);
             };
             let next = queues.polled(side, index);
-            self.show_offset(side, next);
+            self.set_offset(side, next);
             let engine = &mut queues.engine;
             let number = match side {
                 Side::Sent => engine.send.complete(&completion),
                 Side::Received => engine.receive.complete(&completion),
             };
-            let number = number.map_err(CallError::engine("tell what completed"))?;
+            let number = number.map_err(CallError::engine("match the completion"))?;
             let wr_id = match side {
                 Side::Sent => queues.sent(number),
                 Side::Received => queues.received(number),
             };
-            Ok(Some(completed::told(wr_id, &completion)))
+            Ok(Some(completed::work_completion(wr_id, &completion)))
         })
     }
 }
 
 impl Queues {
-    /// Forgets a receive; what the program called it.
+    /// Removes a completed receive and returns its id.
     fn received(&mut self, number: u64) -> u64 {
-        let mut name = 0;
+        let mut wr_id = 0;
         while let Some(receive) = self
             .receives
             .pop_front_if(|receive| receive.number <= number)
         {
-            name = receive.wr_id;
+            wr_id = receive.wr_id;
         }
-        name
+        wr_id
     }
 }

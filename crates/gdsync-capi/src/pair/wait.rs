@@ -1,15 +1,15 @@
-//! Waits for completions: taken, given away, given up.
+//! Waits for completions: takes, claims and abandons them.
 
 use engine::queue::Wait;
 
-use super::{Given, Pair, Queues, Side, Waiting};
+use super::{Pair, PendingWait, Queues, RequestState, Side};
 use crate::abi::MOST_OPERATIONS;
 use crate::call_error::CallError;
 
 impl Pair {
-    /// Takes the next wait; which completion it is for.
+    /// Takes the next wait and returns the index of its completion.
     pub(crate) fn take_wait(&self, side: Side) -> Result<u32, CallError> {
-        self.alive(|queues| {
+        self.with_queues(|queues| {
             let queue = match side {
                 Side::Sent => &mut queues.engine.send_completions,
                 Side::Received => &mut queues.engine.receive_completions,
@@ -18,20 +18,20 @@ impl Pair {
                 .take_wait()
                 .map_err(CallError::engine("take a wait"))?;
             let index = wait.index();
-            queues.waits[side.at()].push_back(Waiting {
+            queues.waits[side.index()].push_back(PendingWait {
                 wait,
                 appended: Vec::new(),
-                given: Given::No,
-                is_shown: false,
+                state: RequestState::Prepared,
+                is_exposed: false,
             });
             let next = index.wrapping_add(1);
-            queues.next_wait[side.at()] = next;
-            self.show_offset(side, next);
+            queues.next_wait[side.index()] = next;
+            self.set_offset(side, next);
             Ok(index)
         })
     }
 
-    /// Adds the write of a word behind a wait.
+    /// Appends the write of a word to a wait.
     pub(crate) fn append(
         &self,
         side: Side,
@@ -39,80 +39,80 @@ impl Pair {
         word: usize,
         value: u32,
     ) -> Result<(), CallError> {
-        self.waiting(side, index, |waiting| {
-            waiting.given.may()?;
-            // The wait itself, and the write of its busy word.
-            if 2 + waiting.appended.len() >= MOST_OPERATIONS {
+        self.with_wait(side, index, |pending| {
+            pending.state.check()?;
+            // Two operations are the wait and the write of its busy word.
+            if 2 + pending.appended.len() >= MOST_OPERATIONS {
                 let full = MOST_OPERATIONS as u32;
                 return Err(CallError::Full { full });
             }
-            waiting.appended.push((word, value));
+            pending.appended.push((word, value));
             Ok(())
         })
     }
 
-    /// Gives a wait away: it, and what is written after it.
-    pub(crate) fn give_wait(
+    /// Marks a wait as posted and returns it with the writes after it.
+    pub(crate) fn claim_wait(
         &self,
         side: Side,
         index: u32,
     ) -> Result<(Wait, Vec<(usize, u32)>), CallError> {
-        self.waiting(side, index, |waiting| {
-            waiting.given.may()?;
-            waiting.given = Given::Posted;
-            Ok((waiting.wait.clone(), waiting.appended.clone()))
+        self.with_wait(side, index, |pending| {
+            pending.state.check()?;
+            pending.state = RequestState::Posted;
+            Ok((pending.wait.clone(), pending.appended.clone()))
         })
     }
 
-    /// It was not given away after all.
-    pub(crate) fn ungive_wait(&self, side: Side, index: u32) {
-        // It may be gone with its queue pair by now.
-        let _ = self.waiting(side, index, |waiting| {
-            waiting.given = Given::No;
+    /// Makes a claimed wait available again.
+    pub(crate) fn unclaim_wait(&self, side: Side, index: u32) {
+        // Ignored: the queue pair may be destroyed.
+        let _ = self.with_wait(side, index, |pending| {
+            pending.state = RequestState::Prepared;
             Ok(())
         });
     }
 
-    /// The wait, for a kernel that does it.
-    pub(crate) fn show_wait(&self, side: Side, index: u32) -> Result<Wait, CallError> {
-        self.waiting(side, index, |waiting| {
-            waiting.is_shown = true;
-            Ok(waiting.wait.clone())
+    /// The wait, for a kernel.
+    pub(crate) fn expose_wait(&self, side: Side, index: u32) -> Result<Wait, CallError> {
+        self.with_wait(side, index, |pending| {
+            pending.is_exposed = true;
+            Ok(pending.wait.clone())
         })
     }
 
-    /// Nobody will wait: the CPU may poll the completion.
+    /// Ends a wait that was not posted: the CPU may poll the completion.
     pub(crate) fn abandon(&self, side: Side, index: u32) -> Result<(), CallError> {
-        self.waiting(side, index, |waiting| {
-            waiting.given.may()?;
-            waiting.given = Given::Over;
-            let abandoned = waiting.wait.clone().abandon();
-            abandoned.map_err(CallError::engine("give a wait up"))
+        self.with_wait(side, index, |pending| {
+            pending.state.check()?;
+            pending.state = RequestState::Abandoned;
+            let abandoned = pending.wait.clone().abandon();
+            abandoned.map_err(CallError::engine("abandon a wait"))
         })
     }
 
-    fn waiting<T>(
+    fn with_wait<T>(
         &self,
         side: Side,
         index: u32,
-        does: impl FnOnce(&mut Waiting) -> Result<T, CallError>,
+        body: impl FnOnce(&mut PendingWait) -> Result<T, CallError>,
     ) -> Result<T, CallError> {
-        self.alive(|queues| {
-            let mut waits = queues.waits[side.at()].iter_mut();
-            let found = waits.find(|waiting| waiting.wait.index() == index);
-            does(found.ok_or(CallError::Spent { why: "over before" })?)
+        self.with_queues(|queues| {
+            let mut waits = queues.waits[side.index()].iter_mut();
+            let found = waits.find(|pending| pending.wait.index() == index);
+            body(found.ok_or(CallError::Spent { why: "completed" })?)
         })
     }
 }
 
 impl Queues {
-    /// A completion was polled: nobody waits for it any more. Which is waited for next.
+    /// Removes the wait for a polled completion. Returns the index of the next completion to wait for.
     pub(super) fn polled(&mut self, side: Side, index: u32) -> u32 {
-        let next = &mut self.next_wait[side.at()];
+        let next = &mut self.next_wait[side.index()];
         if *next == index {
             *next = index.wrapping_add(1);
         }
-        self.waits[side.at()].pop_front_if(|waiting| waiting.wait.index() == index);
+        self.waits[side.index()].pop_front_if(|pending| pending.wait.index() == index);
         *next
     }
 }

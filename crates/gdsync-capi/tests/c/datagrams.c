@@ -60,7 +60,7 @@ static gds_send_wr to(gds_send_wr wr, struct ibv_ah *ah, const struct side *far)
 /* A receive's completion: so many bytes of near's, with flags besides that of a route. */
 static void arrived(struct side *far, const struct side *near, uint64_t id, uint32_t bytes, unsigned flags, uint8_t port)
 {
-    struct ibv_wc wc = well(&far->qp->recv_cq, id, IBV_WC_RECV);
+    struct ibv_wc wc = poll_success(&far->qp->recv_cq, id, IBV_WC_RECV);
     EQUALS(ROUTE + bytes, wc.byte_len);
     EQUALS(near->qp->qp->qp_num, wc.src_qp);
     EQUALS(far->qp->qp->qp_num, wc.qp_num);
@@ -75,7 +75,7 @@ static void there_and_back(CUstream stream, struct side *near, struct side *far,
 {
     CUstream other = new_stream();
     struct ibv_ah *there = way(near, port), *back = way(far, port);
-    struct ibv_sge ping = piece(near, 0, 100), pong = piece(far, 1000 + ROUTE, 100);
+    struct ibv_sge ping = sge_of(near, 0, 100), pong = sge_of(far, 1000 + ROUTE, 100);
     gds_send_wr *bad = NULL;
     for (int round = 0; round < 50; ++round) {
         memset(near->memory, 0, BYTES);
@@ -95,8 +95,8 @@ static void there_and_back(CUstream stream, struct side *near, struct side *far,
         EQUALS(CUDA_SUCCESS, cuStreamSynchronize(stream));
         EQUALS(CUDA_SUCCESS, cuStreamSynchronize(other));
         CHECK(!memcmp(near->memory + 2000 + ROUTE, near->memory, 100) && near->memory[2000 + ROUTE + 100] == 0);
-        well(&near->qp->send_cq, 1, IBV_WC_SEND);
-        well(&far->qp->send_cq, 2, IBV_WC_SEND);
+        poll_success(&near->qp->send_cq, 1, IBV_WC_SEND);
+        poll_success(&far->qp->send_cq, 2, IBV_WC_SEND);
         arrived(far, near, 100 + round, 100, 0, port);
         arrived(near, far, 200 + round, 100, 0, port);
     }
@@ -109,7 +109,7 @@ static void there_and_back(CUstream stream, struct side *near, struct side *far,
 static void by_cpu(CUstream stream, struct side *near, struct side *far, uint8_t port)
 {
     struct ibv_ah *ah = way(near, port);
-    struct ibv_sge two[] = {piece(near, 0, 30), piece(near, 500, 12)};
+    struct ibv_sge two[] = {sge_of(near, 0, 30), sge_of(near, 500, 12)};
     gds_send_wr *bad = NULL;
     gds_send_request_t request;
     for (int i = 0; i < 600; ++i)
@@ -119,7 +119,7 @@ static void by_cpu(CUstream stream, struct side *near, struct side *far, uint8_t
     post_receive(far, 6, 1000, 512);
     gds_send_wr wr = to(work(1, IBV_WR_SEND, two, 2), ah, far);
     EQUALS(0, gds_post_send(near->qp, &wr, &bad));
-    well(&near->qp->send_cq, 1, IBV_WC_SEND);
+    poll_success(&near->qp->send_cq, 1, IBV_WC_SEND);
     arrived(far, near, 5, 42, 0, port);
     CHECK(!memcmp(far->memory + ROUTE, near->memory, 30) && !memcmp(far->memory + ROUTE + 30, near->memory + 500, 12));
     wr.wr_id = 2;
@@ -130,7 +130,7 @@ static void by_cpu(CUstream stream, struct side *near, struct side *far, uint8_t
     EQUALS(0, ibv_destroy_ah(ah));
     memset(near->memory, 0xee, 600);
     EQUALS(0, gds_stream_post_send(stream, &request));
-    well(&near->qp->send_cq, 2, IBV_WC_SEND);
+    poll_success(&near->qp->send_cq, 2, IBV_WC_SEND);
     struct ibv_wc wc = next(&far->qp->recv_cq);
     EQUALS(6, wc.wr_id);
     EQUALS(ROUTE + 42, wc.byte_len);
@@ -144,11 +144,11 @@ static void by_cpu(CUstream stream, struct side *near, struct side *far, uint8_t
 static void lost(struct side *near, struct side *far, uint8_t port)
 {
     struct ibv_ah *ah = way(near, port);
-    struct ibv_sge sge = piece(near, 0, 8);
+    struct ibv_sge sge = sge_of(near, 0, 8);
     gds_send_wr *bad = NULL;
     const gds_send_wr good = to(work(1, IBV_WR_SEND, &sge, 1), ah, far);
     EQUALS(0, gds_post_send(near->qp, (gds_send_wr *)&good, &bad));
-    well(&near->qp->send_cq, 1, IBV_WC_SEND);
+    poll_success(&near->qp->send_cq, 1, IBV_WC_SEND);
     post_receive(far, 7, 0, ROUTE + 7);
     for (int i = 0; i < 2; ++i) {
         gds_send_wr wr = good;
@@ -157,11 +157,11 @@ static void lost(struct side *near, struct side *far, uint8_t port)
         else
             wr.wr.ud.remote_qkey ^= 1;
         EQUALS(0, gds_post_send(near->qp, &wr, &bad));
-        well(&near->qp->send_cq, 1, IBV_WC_SEND);
+        poll_success(&near->qp->send_cq, 1, IBV_WC_SEND);
         none(&far->qp->recv_cq);
     }
     EQUALS(0, gds_post_send(near->qp, (gds_send_wr *)&good, &bad));
-    well(&near->qp->send_cq, 1, IBV_WC_SEND);
+    poll_success(&near->qp->send_cq, 1, IBV_WC_SEND);
     struct ibv_wc wc = next(&far->qp->recv_cq);
     EQUALS(7, wc.wr_id);
     EQUALS(IBV_WC_LOC_LEN_ERR, wc.status);
@@ -173,7 +173,7 @@ static void lost(struct side *near, struct side *far, uint8_t port)
 static void full(struct side *near, struct side *far, uint8_t port)
 {
     struct ibv_ah *ah = way(near, port);
-    struct ibv_sge sge = piece(near, 0, INLINE);
+    struct ibv_sge sge = sge_of(near, 0, INLINE);
     gds_send_wr *bad = NULL, wr = to(work(1, IBV_WR_SEND, &sge, 1), ah, far);
     gds_send_request_t request;
     wr.send_flags |= IBV_SEND_INLINE;
@@ -182,14 +182,14 @@ static void full(struct side *near, struct side *far, uint8_t port)
     EQUALS(ENOMEM, gds_prepare_send(near->qp, &wr, &bad, &request));
     EQUALS(0, gds_post_descriptors(1, &(gds_descriptor_t){.tag = GDS_TAG_SEND, .send = &request}, 0));
     for (int i = 0; i < DEPTH; ++i)
-        well(&near->qp->send_cq, 1, IBV_WC_SEND);
+        poll_success(&near->qp->send_cq, 1, IBV_WC_SEND);
     EQUALS(0, ibv_destroy_ah(ah));
 }
 
 static void misuse(CUstream stream, struct side *near, struct side *far)
 {
     struct ibv_ah *ah = way(near, 1), *others = way(far, 1);
-    struct ibv_sge sge = piece(near, 0, 8);
+    struct ibv_sge sge = sge_of(near, 0, 8);
     const gds_send_wr good = to(work(1, IBV_WR_SEND, &sge, 1), ah, far);
     gds_send_request_t request;
     for (int how = 0; how < 3; ++how) {
@@ -223,7 +223,7 @@ static void misuse(CUstream stream, struct side *near, struct side *far)
     none(&near->qp->send_cq);
     gds_send_wr wr = good, *bad = NULL;
     EQUALS(0, gds_post_send(near->qp, &wr, &bad));
-    well(&near->qp->send_cq, 1, IBV_WC_SEND);
+    poll_success(&near->qp->send_cq, 1, IBV_WC_SEND);
     none(&near->qp->send_cq);
     /* An address takes what a connection's entry has for the far memory, and more. */
     for (int i = 0; i < 3; ++i) {
@@ -256,6 +256,6 @@ int main(void)
         end_side(&far);
     }
     EQUALS(CUDA_SUCCESS, cuStreamDestroy(stream));
-    puts("datagrams: well");
+    puts("datagrams: ok");
     return 0;
 }

@@ -20,7 +20,7 @@ static void errors(CUstream stream)
         gds_send_wr *bad = NULL;
         join(&near, &far, gds_modify_qp);
         struct gds_cq *sent = &near.qp->send_cq, *received = &far.qp->recv_cq;
-        struct ibv_sge sge = piece(&near, 0, 64);
+        struct ibv_sge sge = sge_of(&near, 0, 64);
         gds_send_wr wr = at(work(5, IBV_WR_RDMA_WRITE, &sge, 1), &far, 0);
         enum ibv_wc_status expected = IBV_WC_REM_ACCESS_ERR;
         switch (cause) {
@@ -91,11 +91,11 @@ static void destroyed(CUstream stream)
         struct side near = new_side("mlx5_0"), far = new_side(far_card());
         gds_send_wr *bad = NULL;
         join(&near, &far, gds_modify_qp);
-        struct ibv_sge sge = piece(&near, 0, 8);
+        struct ibv_sge sge = sge_of(&near, 0, 8);
         gds_send_wr write = at(work(1, IBV_WR_RDMA_WRITE, &sge, 1), &far, 0);
         for (int i = 0; i < before; ++i) {
             EQUALS(0, gds_post_send(near.qp, &write, &bad));
-            well(&near.qp->send_cq, 1, IBV_WC_RDMA_WRITE);
+            poll_success(&near.qp->send_cq, 1, IBV_WC_RDMA_WRITE);
         }
         uint32_t *words = aligned_alloc(4096, 4096);
         memset(words, 0, 4096);
@@ -143,6 +143,6 @@ int main(void)
     errors(stream);
     given_up(stream);
     destroyed(stream);
-    puts("failures: well");
+    puts("failures: ok");
     return 0;
 }

@@ -215,6 +215,6 @@ int main(void)
     EQUALS(EINVAL, gds_stream_post_descriptors((CUstream)0x123450, 1, &one, 0));
     gds_descriptor_t nowhere = write_word((void *)0x1000, 1, GDS_MEMORY_GPU);
     EQUALS(EINVAL, gds_stream_post_descriptors(stream, 1, &nowhere, 0));
-    puts("misuse: well");
+    puts("misuse: ok");
     return 0;
 }

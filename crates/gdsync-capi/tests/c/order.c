@@ -146,6 +146,6 @@ int main(void)
     EQUALS(EINVAL, gds_free_mapped_memory(&host));
     EQUALS(EINVAL, gds_free_mapped_memory(&gpu));
     EQUALS(CUDA_SUCCESS, cuStreamDestroy(stream));
-    puts("order: well");
+    puts("order: ok");
     return 0;
 }

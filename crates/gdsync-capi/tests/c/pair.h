@@ -1,6 +1,6 @@
 /*
  * Two connected queue pairs, and memory that each has registered: on two NICs of a SIMULATED libibverbs (crate fake-verbs), or
- * on the one NIC of rdma-core's own over a double of the kernel (crate fake-uverbs), which FAR_CARD names then.
+ * on the one NIC of rdma-core's own over a double of the kernel (crate fake-uverbs), which REMOTE_NIC names then.
  */
 #ifndef PAIR_H
 #define PAIR_H
@@ -36,13 +36,13 @@ static inline struct ibv_context *open_card(const char *name)
 
 static inline const char *far_card(void)
 {
-    const char *name = getenv("FAR_CARD");
+    const char *name = getenv("REMOTE_NIC");
     return name ? name : "mlx5_1";
 }
 
 static inline int is_card(void)
 {
-    return getenv("FAR_CARD") != NULL;
+    return getenv("REMOTE_NIC") != NULL;
 }
 
 static inline gds_qp_init_attr_t wanted(void)
@@ -148,7 +148,7 @@ static inline void join(struct side *near, struct side *far, change *change)
     to_rts(far, change);
 }
 
-static inline struct ibv_sge piece(const struct side *side, size_t offset, uint32_t length)
+static inline struct ibv_sge sge_of(const struct side *side, size_t offset, uint32_t length)
 {
     struct ibv_sge sge = {.addr = (uintptr_t)side->memory + offset, .length = length, .lkey = side->mr->lkey};
     return sge;
@@ -176,7 +176,7 @@ static inline gds_send_wr at(gds_send_wr wr, const struct side *far, size_t offs
 
 static inline void post_receive(struct side *side, uint64_t id, size_t offset, uint32_t length)
 {
-    struct ibv_sge sge = piece(side, offset, length);
+    struct ibv_sge sge = sge_of(side, offset, length);
     struct ibv_recv_wr wr, *bad = NULL;
     memset(&wr, 0, sizeof wr);
     wr.wr_id = id;
@@ -206,7 +206,7 @@ static inline struct ibv_wc next(struct gds_cq *cq)
 }
 
 /* A success of this number and sort. */
-static inline struct ibv_wc well(struct gds_cq *cq, uint64_t id, enum ibv_wc_opcode opcode)
+static inline struct ibv_wc poll_success(struct gds_cq *cq, uint64_t id, enum ibv_wc_opcode opcode)
 {
     struct ibv_wc wc = next(cq);
     EQUALS(IBV_WC_SUCCESS, wc.status);

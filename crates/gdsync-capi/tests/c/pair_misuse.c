@@ -60,7 +60,7 @@ static void creating(CUcontext context)
 static void nobody(CUstream stream)
 {
     static struct gds_qp other;
-    struct ibv_sge sge = piece(&near, 0, 8);
+    struct ibv_sge sge = sge_of(&near, 0, 8);
     gds_send_wr wr = work(1, IBV_WR_SEND, &sge, 1), *bad = NULL;
     struct ibv_recv_wr receive, *bad_receive = NULL;
     struct ibv_qp_attr attr;
@@ -102,7 +102,7 @@ static void sending(CUstream stream)
     struct ibv_sge sges[PIECES + 1];
     gds_send_request_t request;
     for (int i = 0; i <= PIECES; ++i)
-        sges[i] = piece(&near, 0, 32);
+        sges[i] = sge_of(&near, 0, 32);
     gds_send_wr good = at(work(1, IBV_WR_RDMA_WRITE, sges, 1), &far, 0);
     for (int way = 0; way < 3; ++way) {
         for (int i = 0; i < 16; ++i) {
@@ -134,7 +134,7 @@ static void sending(CUstream stream)
             EQUALS(expected, answer);
             /* Of the list, the second; a length that no entry has both have. */
             CHECK(bad == (i == 14 ? &first : &wr));
-            sges[0] = piece(&near, 0, 32);
+            sges[0] = sge_of(&near, 0, 32);
         }
     }
     gds_send_wr *bad = &good;
@@ -151,7 +151,7 @@ static void sending(CUstream stream)
     for (int i = 0; i < DEPTH; ++i)
         EQUALS(0, gds_post_send(near.qp, &good, NULL));
     for (int i = 0; i < DEPTH; ++i)
-        well(&near.qp->send_cq, 1, IBV_WC_RDMA_WRITE);
+        poll_success(&near.qp->send_cq, 1, IBV_WC_RDMA_WRITE);
     none(&near.qp->send_cq);
 }
 
@@ -161,7 +161,7 @@ static void receiving(void)
     struct ibv_recv_wr wr[2], *bad;
     struct ibv_wc wc[4];
     for (int i = 0; i <= PIECES; ++i)
-        sges[i] = piece(&near, 0, 8);
+        sges[i] = sge_of(&near, 0, 8);
     for (int i = 0; i < 5; ++i) {
         memset(wr, 0, sizeof wr);
         wr[0].sg_list = wr[1].sg_list = sges;
@@ -193,13 +193,13 @@ static void receiving(void)
     EQUALS(-EINVAL, gds_poll_cq(&near.qp->recv_cq, -1, wc));
     EQUALS(0, gds_poll_cq(&near.qp->recv_cq, 0, NULL));
     /* All of them arrive, in order. */
-    struct ibv_sge sge = piece(&far, 0, 8);
+    struct ibv_sge sge = sge_of(&far, 0, 8);
     gds_send_wr message = work(1, IBV_WR_SEND, &sge, 1);
     for (int i = 0; i < DEPTH; ++i)
         EQUALS(0, gds_post_send(far.qp, &message, NULL));
     for (int i = 0; i < DEPTH; ++i) {
-        well(&near.qp->recv_cq, i, IBV_WC_RECV);
-        well(&far.qp->send_cq, 1, IBV_WC_SEND);
+        poll_success(&near.qp->recv_cq, i, IBV_WC_RECV);
+        poll_success(&far.qp->send_cq, 1, IBV_WC_SEND);
     }
 }
 
@@ -239,7 +239,7 @@ static void requests(CUstream stream)
     gds_wait_request_t wait, garbage;
     gds_mlx5_send_info_t send_info;
     gds_mlx5_wait_info_t wait_info;
-    struct ibv_sge sge = piece(&near, 0, 8);
+    struct ibv_sge sge = sge_of(&near, 0, 8);
     gds_send_wr wr = at(work(1, IBV_WR_RDMA_WRITE, &sge, 1), &far, 0);
     struct gds_cq *const sent = &near.qp->send_cq;
     uint32_t word[2];
@@ -289,11 +289,11 @@ static void requests(CUstream stream)
     EQUALS(0, gds_stream_post_send(stream, &send));
     EQUALS(0, gds_stream_post_wait_cq(stream, &wait));
     EQUALS(CUDA_SUCCESS, cuStreamSynchronize(stream));
-    well(sent, 1, IBV_WC_RDMA_WRITE);
+    poll_success(sent, 1, IBV_WC_RDMA_WRITE);
     /* A stream that is none: the CPU polls what nobody waits for then. */
     EQUALS(0, gds_post_send(near.qp, &wr, NULL));
     EQUALS(EINVAL, gds_stream_wait_cq((CUstream)0x123450, sent, 0));
-    well(sent, 1, IBV_WC_RDMA_WRITE);
+    poll_success(sent, 1, IBV_WC_RDMA_WRITE);
     bad_send(stream, &send);
     bad_wait(stream, &wait);
 }
@@ -325,6 +325,6 @@ int main(void)
     changing();
     end_side(&near);
     end_side(&far);
-    puts("pair_misuse: well");
+    puts("pair_misuse: ok");
     return 0;
 }

@@ -31,7 +31,7 @@ static void operations(CUstream stream, struct side *near, struct side *far, int
     EQUALS(0, gds_stream_wait_cq(other, received, 0));
     EQUALS(++far_offset, received->curr_offset);
     none(received);
-    struct ibv_sge three[] = {piece(near, 0, 10), piece(near, 500, 1), piece(near, 1000, 300)};
+    struct ibv_sge three[] = {sge_of(near, 0, 10), sge_of(near, 500, 1), sge_of(near, 1000, 300)};
     gds_send_wr message = work(7, IBV_WR_SEND, three, 3);
     POST(message);
     EQUALS(0, gds_stream_wait_cq(stream, sent, 0));
@@ -41,11 +41,11 @@ static void operations(CUstream stream, struct side *near, struct side *far, int
     EQUALS(CUDA_SUCCESS, cuStreamDestroy(other));
     CHECK(!memcmp(far->memory + 100, near->memory, 10) && far->memory[110] == near->memory[500]);
     CHECK(!memcmp(far->memory + 111, near->memory + 1000, 300) && far->memory[411] == 0);
-    struct ibv_wc wc = well(sent, 7, IBV_WC_SEND);
+    struct ibv_wc wc = poll_success(sent, 7, IBV_WC_SEND);
     EQUALS(near->qp->qp->qp_num, wc.qp_num);
     EQUALS(0, wc.vendor_err);
     EQUALS(0, wc.wc_flags);
-    wc = well(received, 70, IBV_WC_RECV);
+    wc = poll_success(received, 70, IBV_WC_RECV);
     EQUALS(311, wc.byte_len);
     EQUALS(far->qp->qp->qp_num, wc.qp_num);
     EQUALS(0, wc.wc_flags);
@@ -66,8 +66,8 @@ static void operations(CUstream stream, struct side *near, struct side *far, int
     memcpy(kept, own, sizeof own);
     memset(own, 0xee, sizeof own);
     EQUALS(0, gds_stream_post_send(stream, &request));
-    well(sent, 8, IBV_WC_SEND);
-    wc = well(received, 71, IBV_WC_RECV);
+    poll_success(sent, 8, IBV_WC_SEND);
+    wc = poll_success(received, 71, IBV_WC_RECV);
     EQUALS(40, wc.byte_len);
     EQUALS(IBV_WC_WITH_IMM, wc.wc_flags);
     EQUALS(htobe32(0x01020304), wc.imm_data);
@@ -76,39 +76,39 @@ static void operations(CUstream stream, struct side *near, struct side *far, int
     EQUALS(far_offset + 1, received->curr_offset);
 
     /* Writes, told and not told, and a read behind a fence. */
-    struct ibv_sge half = piece(near, 3000, 5000);
+    struct ibv_sge half = sge_of(near, 3000, 5000);
     gds_send_wr write = at(work(9, IBV_WR_RDMA_WRITE, &half, 1), far, 10000);
     POST(write);
-    well(sent, 9, IBV_WC_RDMA_WRITE);
+    poll_success(sent, 9, IBV_WC_RDMA_WRITE);
     CHECK(!memcmp(far->memory + 10000, near->memory + 3000, 5000));
     post_receive(far, 72, 0, 0);
     write = at(work(10, IBV_WR_RDMA_WRITE_WITH_IMM, &half, 1), far, 20000);
     write.imm_data = 0x55aa1122;
     POST(write);
-    well(sent, 10, IBV_WC_RDMA_WRITE);
-    wc = well(received, 72, IBV_WC_RECV_RDMA_WITH_IMM);
+    poll_success(sent, 10, IBV_WC_RDMA_WRITE);
+    wc = poll_success(received, 72, IBV_WC_RECV_RDMA_WITH_IMM);
     EQUALS(5000, wc.byte_len);
     EQUALS(0x55aa1122, wc.imm_data);
     CHECK(!memcmp(far->memory + 20000, near->memory + 3000, 5000));
     fill(far->memory + 30000, 3000, 77);
-    struct ibv_sge into[] = {piece(near, 40000, 1000), piece(near, 42000, 2000)};
+    struct ibv_sge into[] = {sge_of(near, 40000, 1000), sge_of(near, 42000, 2000)};
     gds_send_wr reads = at(work(11, IBV_WR_RDMA_READ, into, 2), far, 30000);
     reads.send_flags |= IBV_SEND_FENCE;
     POST(reads);
-    wc = well(sent, 11, IBV_WC_RDMA_READ);
+    wc = poll_success(sent, 11, IBV_WC_RDMA_READ);
     EQUALS(3000, wc.byte_len);
     CHECK(!memcmp(near->memory + 40000, far->memory + 30000, 1000) && !memcmp(near->memory + 42000, far->memory + 31000, 2000));
 
     /* Atomic operations. */
     uint64_t *word = (uint64_t *)(far->memory + 50000), *was = (uint64_t *)(near->memory + 50000);
     *word = 41;
-    struct ibv_sge eight = piece(near, 50000, 8);
+    struct ibv_sge eight = sge_of(near, 50000, 8);
     gds_send_wr atomic = work(12, IBV_WR_ATOMIC_FETCH_AND_ADD, &eight, 1);
     atomic.wr.atomic.remote_addr = (uintptr_t)word;
     atomic.wr.atomic.rkey = far->mr->rkey;
     atomic.wr.atomic.compare_add = 1;
     POST(atomic);
-    wc = well(sent, 12, IBV_WC_FETCH_ADD);
+    wc = poll_success(sent, 12, IBV_WC_FETCH_ADD);
     EQUALS(8, wc.byte_len);
     EQUALS(41, *was);
     EQUALS(42, *word);
@@ -117,7 +117,7 @@ static void operations(CUstream stream, struct side *near, struct side *far, int
     atomic.wr.atomic.compare_add = 42;
     atomic.wr.atomic.swap = 1000;
     POST(atomic);
-    well(sent, 13, IBV_WC_COMP_SWAP);
+    poll_success(sent, 13, IBV_WC_COMP_SWAP);
     EQUALS(42, *was);
     EQUALS(1000, *word);
 
@@ -125,13 +125,13 @@ static void operations(CUstream stream, struct side *near, struct side *far, int
     struct ibv_sge pieces[3];
     gds_send_wr list[3];
     for (int i = 0; i < 3; ++i) {
-        pieces[i] = piece(near, 100 * i, 100);
+        pieces[i] = sge_of(near, 100 * i, 100);
         list[i] = at(work(20 + i, IBV_WR_RDMA_WRITE, pieces + i, 1), far, 60000 + 100 * i);
         list[i].send_flags = i == 2 ? IBV_SEND_SIGNALED : 0;
         list[i].next = i == 2 ? NULL : list + i + 1;
     }
     POST(list[0]);
-    well(sent, 22, IBV_WC_RDMA_WRITE);
+    poll_success(sent, 22, IBV_WC_RDMA_WRITE);
     none(sent);
     CHECK(!memcmp(far->memory + 60000, near->memory, 300));
 #undef POST
@@ -145,7 +145,7 @@ static void too_early(CUstream stream)
     fill(near.memory, 64, 3);
     post_receive(&far, 1, 0, 64);
     EQUALS(0, gds_stream_wait_cq(stream, &far.qp->recv_cq, 0));
-    struct ibv_sge sge = piece(&near, 0, 64);
+    struct ibv_sge sge = sge_of(&near, 0, 64);
     gds_send_wr message = work(2, IBV_WR_SEND, &sge, 1);
     CUstream other = new_stream();
     EQUALS(0, gds_stream_queue_send(other, near.qp, &message, &bad));
@@ -154,8 +154,8 @@ static void too_early(CUstream stream)
     join(&near, &far, by_verbs);
     EQUALS(CUDA_SUCCESS, cuStreamSynchronize(stream));
     CHECK(!memcmp(near.memory, far.memory, 64));
-    well(&near.qp->send_cq, 2, IBV_WC_SEND);
-    well(&far.qp->recv_cq, 1, IBV_WC_RECV);
+    poll_success(&near.qp->send_cq, 2, IBV_WC_SEND);
+    poll_success(&far.qp->recv_cq, 1, IBV_WC_RECV);
     EQUALS(CUDA_SUCCESS, cuStreamDestroy(other));
     end_side(&near);
     end_side(&far);
@@ -180,7 +180,7 @@ static void all_signalled(CUstream stream)
     to_rtr(&side, &side, gds_modify_qp);
     to_rts(&side, gds_modify_qp);
     gds_send_wr *bad = NULL;
-    struct ibv_sge sge = piece(&side, 0, 8);
+    struct ibv_sge sge = sge_of(&side, 0, 8);
     memset(side.memory, 0x5a, 8);
     for (int i = 0; i < 5; ++i) {
         gds_send_wr write = at(work(i, IBV_WR_RDMA_WRITE, &sge, 1), &side, 1000 + 8 * i);
@@ -191,7 +191,7 @@ static void all_signalled(CUstream stream)
     EQUALS(ENOMEM, gds_stream_queue_send(stream, side.qp, &more, &bad));
     CHECK(bad == &more);
     for (int i = 0; i < 5; ++i)
-        well(&side.qp->send_cq, i, IBV_WC_RDMA_WRITE);
+        poll_success(&side.qp->send_cq, i, IBV_WC_RDMA_WRITE);
     for (int i = 0; i < 40; ++i)
         EQUALS(0x5a, side.memory[1000 + i]);
     EQUALS(0, side.memory[2000]);
@@ -218,6 +218,6 @@ int main(void)
         too_early(stream);
     all_signalled(stream);
     EQUALS(CUDA_SUCCESS, cuStreamDestroy(stream));
-    puts("pairs: well");
+    puts("pairs: ok");
     return 0;
 }

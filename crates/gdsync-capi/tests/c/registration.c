@@ -92,6 +92,6 @@ int main(void)
         CHECK(!is_registered(host));
     }
     free(memory);
-    puts("registration: well");
+    puts("registration: ok");
     return 0;
 }

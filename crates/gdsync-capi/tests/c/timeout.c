@@ -49,6 +49,6 @@ int main(void)
     EQUALS(0, pthread_join(other, NULL));
     EQUALS(2, seen(words + 1));
     free(words);
-    puts("timeout: well");
+    puts("timeout: ok");
     return 0;
 }

@@ -1,4 +1,4 @@
-//! The library as a file, and the headers: exactly what programs built for libgdsync look for.
+//! The library file and the headers match those of libgdsync.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,26 +8,26 @@ use crate::support::{compile, headers, shipped, simulated_cuda};
 
 #[test]
 #[ignore = "needs nm and readelf"]
-fn exactly_these_functions_are_exported() {
+fn exports_exactly_these_functions() {
     let expected: Vec<&str> = include_str!("exported.txt").lines().collect();
     assert_eq!(exported(&shipped()), expected);
 }
 
 #[test]
 #[ignore = "needs nm and readelf"]
-fn the_loader_finds_the_name_of_libgdsync_and_needs_libc_only() {
+fn soname_and_dependencies() {
     check_dynamic_section(&shipped(), "libgdsync.so.2");
 }
 
 #[test]
 #[ignore = "needs a C compiler, a C++ compiler, libibverbs-dev"]
-fn the_headers_have_the_layout_and_the_signatures_of_2_2_in_c_and_in_cxx() {
+fn headers_match_version_2_2() {
     check_layout(&shipped(), "libgdsync", &headers());
 }
 
 #[test]
 #[ignore = "needs a C++ compiler, libibverbs-dev"]
-fn what_kernels_include_waits_as_it_says() {
+fn device_header_waits() {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let directory = tempfile::tempdir().unwrap();
     let program = directory.path().join("device");
@@ -42,10 +42,10 @@ fn what_kernels_include_waits_as_it_says() {
     succeed("device", &Command::new(&program).output().unwrap());
 }
 
-/// The library loads no CUDA by itself, and says what is missing where there is none.
+/// The library loads CUDA on demand and reports its absence.
 #[test]
 #[ignore = "needs a C compiler, libibverbs-dev"]
-fn without_cuda_streams_are_refused_and_the_rest_works() {
+fn works_without_cuda_except_streams() {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path();
@@ -67,7 +67,7 @@ fn without_cuda_streams_are_refused_and_the_rest_works() {
             .unwrap()
     };
     if Path::new("/dev/nvidiactl").exists() {
-        // A machine with a driver: whatever it answers is not this test's.
+        // The machine has a driver.
         return;
     }
     let alone = run(here.as_os_str());
@@ -76,7 +76,7 @@ fn without_cuda_streams_are_refused_and_the_rest_works() {
         String::from_utf8_lossy(&alone.stdout),
         format!("{}\n", libc::ENODEV)
     );
-    // With a CUDA to be loaded it is loaded; no context is current, and none is made.
+    // It loads CUDA, finds no current context and creates none.
     let both = std::env::join_paths([here, &simulated_cuda()]).unwrap();
     let with = run(&both);
     succeed("with", &with);

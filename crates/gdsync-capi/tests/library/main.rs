@@ -1,4 +1,4 @@
-//! The library as programs meet it: a file with a name, exports and headers, and what its functions answer in C.
+//! The library for C programs: file, exports, headers and behaviour.
 
 mod abi;
 #[path = "../../../../tests/support/clib.rs"]

@@ -1,4 +1,4 @@
-//! C programs (tests/c) against the library with a SIMULATED CUDA.
+//! Runs the C programs of tests/c with a SIMULATED CUDA.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,19 +9,19 @@ use serde_json::{Value, json};
 use crate::clib::succeed;
 use crate::support::{compile, run, run_on, simulated_cuda, simulated_libraries};
 
-/// As an H200: all of v2, and no flush, as none is needed.
+/// As an H200: all v2 operations, and no flush.
 fn hopper() -> Value {
     json!({"gpu": {"memory": 1 << 30, "attributes": {"122": 1, "123": 1}}, "gpus": [{}]})
 }
 
-/// A GPU that flushes, and has words of 32 bits alone.
+/// A GPU with flush, and only 32-bit words.
 fn flushing() -> Value {
     json!({"gpu": {"memory": 1 << 30, "attributes": {"123": 1, "98": 1}}, "gpus": [{}]})
 }
 
 #[test]
 #[ignore = "needs a C compiler, libibverbs-dev"]
-fn a_stream_does_lists_in_their_order() {
+fn stream_executes_lists_in_order() {
     for machine in [hopper(), flushing()] {
         check("order", &machine, &[]);
     }
@@ -35,15 +35,16 @@ fn a_stream_does_lists_in_their_order() {
     );
 }
 
-/// The operations of old, which are off unless the module was told otherwise, and have no barriers of their own.
+/// The v1 operations, which a module parameter enables and which imply no barriers.
 #[test]
 #[ignore = "needs a C compiler, libibverbs-dev"]
-fn a_driver_before_cuda_11_7_serves_where_it_was_told_to() {
+fn supports_drivers_before_cuda_11_7() {
     let program = compiled("order");
-    let told = json!({"gpu": {"memory": 1 << 30, "attributes": {"92": 1, "94": 1}}, "gpus": [{}]});
+    let enabled =
+        json!({"gpu": {"memory": 1 << 30, "attributes": {"92": 1, "94": 1}}, "gpus": [{}]});
     succeed(
         "order",
-        &run_on(Driver::Old, &program.path, &[], &told, &[]),
+        &run_on(Driver::Old, &program.path, &[], &enabled, &[]),
     );
     let off = run_on(
         Driver::Old,
@@ -52,35 +53,35 @@ fn a_driver_before_cuda_11_7_serves_where_it_was_told_to() {
         &json!({"gpu": {"attributes": {"94": 1}}, "gpus": [{}]}),
         &[],
     );
-    let said = String::from_utf8_lossy(&off.stderr).into_owned();
+    let text = String::from_utf8_lossy(&off.stderr).into_owned();
     assert!(
-        said.contains("cuStreamBatchMemOp_v1: CUDA_ERROR_NOT_SUPPORTED (801) (errno 1)"),
-        "{said}"
+        text.contains("cuStreamBatchMemOp_v1: CUDA_ERROR_NOT_SUPPORTED (801) (errno 1)"),
+        "{text}"
     );
 }
 
 #[test]
 #[ignore = "needs a C compiler, libibverbs-dev"]
-fn the_cpu_does_lists_in_a_streams_place() {
+fn cpu_executes_lists() {
     check("cpu", &hopper(), &[]);
 }
 
 #[test]
 #[ignore = "needs a C compiler, libibverbs-dev"]
-fn a_wait_of_the_cpu_ends_in_time() {
+fn cpu_waits_time_out() {
     check("timeout", &hopper(), &[("GDS_CPU_WAIT_TIMEOUT_MS", "400")]);
 }
 
 #[test]
 #[ignore = "needs a C compiler, libibverbs-dev"]
-fn misuse_is_refused() {
+fn rejects_misuse() {
     check("misuse", &hopper(), &[]);
 }
 
-/// The program's comments number the calls.
+/// Comments in the program number the calls.
 #[test]
 #[ignore = "needs a C compiler, libibverbs-dev"]
-fn host_memory_is_registered_no_more_often_than_it_must_be() {
+fn registers_host_memory_once() {
     let directory = tempfile::tempdir().unwrap();
     let log = directory.path().join("calls");
     let mut machine = hopper();
@@ -88,15 +89,15 @@ fn host_memory_is_registered_no_more_often_than_it_must_be() {
     check("registration", &machine, &[]);
     let calls = fs::read_to_string(&log).unwrap();
     let count = |name: &str| calls.lines().filter(|line| *line == name).count();
-    // Of the program itself: two registrations and two ends. Of the library: 1, 2, 3 (refused), 4, 5, then three for two pages, and two
-    // of memory of its own; the ends are those two, and one that came too late.
+    // The program: two registrations and their ends. The library: 1, 2, 3 (fails), 4, 5, then three for two pages, and two for its own
+    // memory. It ends those two, and tries a third that was already ended.
     assert_eq!(count("cuMemHostRegister_v2"), 2 + 10);
     assert_eq!(count("cuMemHostUnregister"), 2 + 3);
 }
 
 #[test]
 #[ignore = "needs a C compiler, libibverbs-dev"]
-fn messages_come_in_the_form_of_libgdsync() {
+fn logs_in_libgdsync_format() {
     let program = compiled("misuse");
     let plain = run(&program.path, &[], &hopper(), &[]);
     succeed("misuse", &plain);
@@ -110,9 +111,9 @@ fn messages_come_in_the_form_of_libgdsync() {
     assert!(plain.lines().all(is_known), "{plain}");
     let null = "GDS ERR   gds_query_param() value is NULL (errno 22)";
     assert!(plain.lines().any(|line| line.ends_with(null)), "{plain}");
-    let second = "descriptor 1: this is no request that gds_prepare_send or gds_prepare_wait_cq filled in, or it was changed since (errno 22)";
+    let second = "descriptor 1: invalid request: not prepared by gds_prepare_send or gds_prepare_wait_cq, or modified since (errno 22)";
     assert!(plain.lines().any(|line| line.ends_with(second)), "{plain}");
-    // A refused batch is told, and what was put in is not.
+    // Only the rejected batch is logged.
     assert!(
         plain.contains("0: write32 0x1000 value 0x00000001"),
         "{plain}"
@@ -139,7 +140,7 @@ fn messages_come_in_the_form_of_libgdsync() {
         &[("GDS_ENABLE_DUMP_MEMOPS", "1")],
     );
     let dumped = String::from_utf8(dumped.stderr).unwrap();
-    // Of the list of twelve descriptors: 12, less the two of bytes, and their 16 + 1 words, and 3 barriers; flushes alone differ.
+    // The list of twelve descriptors: 10, plus 16 + 1 words of the two memory writes, plus 3 barriers; only flushes differ.
     assert!(
         dumped.contains("GDS INFO  gds_stream_post_descriptors() nops=30"),
         "{}",
@@ -170,7 +171,7 @@ fn messages_come_in_the_form_of_libgdsync() {
 
 #[test]
 #[ignore = "needs a C compiler, libibverbs-dev"]
-fn waits_by_nor_are_refused_where_they_are_turned_off_or_the_gpu_has_none() {
+fn rejects_unsupported_nor_waits() {
     let program = compiled("order");
     let off = run(
         &program.path,
@@ -181,19 +182,19 @@ fn waits_by_nor_are_refused_where_they_are_turned_off_or_the_gpu_has_none() {
     let old = json!({"gpu": {"memory": 1 << 30}, "gpus": [{}]});
     let lacking = run(&program.path, &[], &old, &[]);
     for output in [off, lacking] {
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success());
         assert!(
-            said.contains("descriptor 10: this GPU's streams do not wait by NOR"),
-            "{said}"
+            text.contains("descriptor 10: this GPU's streams do not wait by NOR"),
+            "{text}"
         );
     }
 }
 
-/// What CUDA refuses becomes the errno that libgdsync has for it.
+/// CUDA errors become the errno of libgdsync.
 #[test]
 #[ignore = "needs a C compiler, libibverbs-dev"]
-fn refusals_of_cuda_become_errnos() {
+fn converts_cuda_errors_to_errno() {
     let program = compiled("errno");
     let answer = |argument: &str, function: &str, code: u32| {
         let mut machine = hopper();
@@ -219,7 +220,7 @@ fn refusals_of_cuda_become_errnos() {
             "{function} {code}"
         );
     }
-    // CUDA's own pinned memory cannot be registered once more (libgdsync's issue 25), and need not be.
+    // CUDA's pinned memory cannot be registered again (libgdsync's issue 25), and need not be.
     assert_eq!(answer("pinned", "cuMemHostRegister_v2", 1), "0\n");
 }
 
@@ -268,7 +269,7 @@ fn check(name: &str, machine: &Value, variables: &[(&str, &str)]) {
     succeed(name, &output);
     assert_eq!(
         String::from_utf8_lossy(&output.stdout),
-        format!("{name}: well\n")
+        format!("{name}: ok\n")
     );
 }
 

@@ -1,4 +1,4 @@
-//! C programs (tests/c) that make queue pairs, with a SIMULATED CUDA and a SIMULATED libibverbs of two connected NICs.
+//! Runs the C programs of tests/c that create queue pairs, with a SIMULATED CUDA and a SIMULATED libibverbs with two NICs.
 
 use std::path::Path;
 
@@ -20,23 +20,23 @@ fn machine() -> Value {
     })
 }
 
-/// A GPU before Volta: no NOR, no words of 64 bits, and a flush.
+/// A GPU before Volta: no NOR, no 64-bit words, but a flush.
 fn old_gpu() -> Value {
     let mut machine = machine();
     machine["gpu"]["attributes"] = json!({"98": 1});
     machine
 }
 
-/// These NICs are nobody's: a machine may have ones of the same names.
+/// The simulated NICs have no queues for the GPU.
 const PROXY: (&str, &str) = ("GDS_HCA", "proxy");
-/// For the program of that name alone, whose waits are to end.
+/// A short timeout for the program whose waits time out.
 fn timeout(name: &str) -> Option<(&'static str, &'static str)> {
     (name == "pair_timeout").then_some(("GDS_CPU_WAIT_TIMEOUT_MS", "300"))
 }
 
 #[test]
 #[ignore = "needs a C compiler, libibverbs-dev"]
-fn streams_and_the_cpu_do_every_operation() {
+fn every_operation_by_stream_and_cpu() {
     for machine in [machine(), old_gpu()] {
         check("pairs", &machine);
     }
@@ -44,7 +44,7 @@ fn streams_and_the_cpu_do_every_operation() {
 
 #[test]
 #[ignore = "needs a C compiler, libibverbs-dev"]
-fn requests_are_prepared_ahead_posted_once_and_given_up() {
+fn prepares_posts_and_abandons_requests() {
     for machine in [machine(), old_gpu()] {
         check("requests", &machine);
     }
@@ -52,51 +52,51 @@ fn requests_are_prepared_ahead_posted_once_and_given_up() {
 
 #[test]
 #[ignore = "needs a C compiler, libibverbs-dev"]
-fn failed_work_ends_its_wait_and_no_stream_waits_for_what_is_destroyed() {
+fn errors_and_destruction_end_waits() {
     check("failures", &machine());
 }
 
 #[test]
 #[ignore = "needs a C compiler, libibverbs-dev"]
-fn waits_of_the_cpu_end_in_time_and_with_their_queue_pair() {
+fn cpu_waits_time_out_or_are_cancelled() {
     check("pair_timeout", &machine());
 }
 
 #[test]
 #[ignore = "needs a C compiler, libibverbs-dev"]
-fn misuse_of_queue_pairs_is_refused() {
+fn rejects_misuse_of_queue_pairs() {
     check("pair_misuse", &machine());
 }
 
-/// The CUDA of an H200, beside rdma-core's own libibverbs and libmlx5.
-fn cuda_alone(mut machine: Value) -> Value {
+/// Without simulated verbs: for rdma-core's libibverbs and libmlx5.
+fn without_verbs(mut machine: Value) -> Value {
     machine.as_object_mut().expect("a machine").remove("verbs");
     machine
 }
 
 #[test]
 #[ignore = "needs a C compiler, libibverbs-dev, libmlx5"]
-fn a_card_whose_doorbells_the_gpu_rings_itself_does_the_same() {
-    // On a GPU without NOR an error ends no wait in even passes.
+fn mlx5_backend_behaves_the_same() {
+    // Not "failures" on a GPU without NOR, where errors end no wait in even passes.
     let cases = [
         ("pairs", vec![machine(), old_gpu()]),
         ("requests", vec![machine(), old_gpu()]),
         ("failures", vec![machine()]),
         ("pair_misuse", vec![machine()]),
         ("pair_timeout", vec![machine(), old_gpu()]),
-        // With connections a NIC and the proxy do the same; these a NIC does alone.
+        // The proxy does not support these.
         ("datagrams", vec![machine(), old_gpu()]),
     ];
     for (name, machines) in cases {
-        // The machine's own library has its symbols in versions, of which a program linked with another would get the oldest.
-        let own = |cuda: &Path| {
+        // Link the system's library: its symbols are versioned, and another library would select the oldest versions.
+        let system_verbs = |cuda: &Path| {
             [
                 simulated_libraries(cuda),
                 vec!["-l:libibverbs.so.1".to_owned()],
             ]
             .concat()
         };
-        let program = compiled_with(name, own);
+        let program = compiled_with(name, system_verbs);
         for machine in machines {
             let sysfs = tempfile::tempdir().expect("a directory");
             let nic = uverbs::nic(sysfs.path()).expect("a NIC");
@@ -104,16 +104,16 @@ fn a_card_whose_doorbells_the_gpu_rings_itself_does_the_same() {
                 .iter()
                 .map(|(name, value)| (*name, value.to_str().expect("text")));
             let mut variables: Vec<(&str, &str)> = nic
-                .chain([("GDS_HCA", "mlx5"), ("FAR_CARD", "mlx5_0")])
+                .chain([("GDS_HCA", "mlx5"), ("REMOTE_NIC", "mlx5_0")])
                 .collect();
-            // The address sanitizer wants to be the first library; what is preloaded is before it, and takes nothing that it needs.
+            // The address sanitizer requires to be the first library, but the preloaded fake comes first. That is harmless.
             variables.push(("ASAN_OPTIONS", "detect_leaks=0:verify_asan_link_order=0"));
             variables.extend(timeout(name));
-            let output = run(&program.path, &[], &cuda_alone(machine), &variables);
+            let output = run(&program.path, &[], &without_verbs(machine), &variables);
             succeed(name, &output);
             assert_eq!(
                 String::from_utf8_lossy(&output.stdout),
-                format!("{name}: well\n")
+                format!("{name}: ok\n")
             );
         }
     }
@@ -130,6 +130,6 @@ fn check(name: &str, machine: &Value) {
     succeed(name, &output);
     assert_eq!(
         String::from_utf8_lossy(&output.stdout),
-        format!("{name}: well\n")
+        format!("{name}: ok\n")
     );
 }

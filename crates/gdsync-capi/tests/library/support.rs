@@ -1,4 +1,4 @@
-//! Where the built libraries are, and how a C program is made and run against them and the simulated CUDA.
+//! Compiles and runs C programs with the built libraries and the simulated CUDA.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use fake_nvml_build::{Driver, cuda, verbs};
 
 use crate::clib::{built, flags, succeed};
 
-/// The library as it ships: Cargo builds it next to this test.
+/// The released library, which Cargo builds next to this test.
 pub fn shipped() -> PathBuf {
     built().join("deps/libgdsync_capi.so")
 }
 
-/// The directory of `libgdsync_sim.so`: the same for the simulated CUDA.
+/// The directory of `libgdsync_sim.so`, the variant for the simulated CUDA.
 pub fn simulated() -> PathBuf {
     built().join("examples")
 }
@@ -23,7 +23,7 @@ pub fn simulated_cuda() -> PathBuf {
     cuda::build(Driver::Current).expect("the simulated CUDA")
 }
 
-/// The headers' directories: ours, and in place of CUDA's and MOFED's those of the tests.
+/// Compiler flags for our headers and the tests' stubs of CUDA's and MOFED's headers.
 pub fn headers() -> Vec<String> {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     ["include", "../gdrapi-capi/include", "tests/stubs"]
@@ -32,7 +32,7 @@ pub fn headers() -> Vec<String> {
         .collect()
 }
 
-/// Compiles sources into `program`, with the headers.
+/// Compiles and links sources with the headers.
 pub fn compile(
     compiler: &str,
     arguments: &[&str],
@@ -55,7 +55,7 @@ pub fn compile(
     );
 }
 
-/// What links a program with the library for the simulated CUDA, and with that.
+/// Linker flags for `libgdsync_sim.so` and the simulated CUDA.
 pub fn simulated_libraries(cuda: &Path) -> Vec<String> {
     vec![
         format!("-L{}", simulated().display()),
@@ -65,7 +65,7 @@ pub fn simulated_libraries(cuda: &Path) -> Vec<String> {
     ]
 }
 
-/// The same, and with the simulated libibverbs.
+/// [`simulated_libraries`] with the simulated libibverbs.
 pub fn simulated_libraries_and_verbs(cuda: &Path) -> Vec<String> {
     let verbs = verbs::build().expect("the simulated libibverbs");
     let mut libraries = simulated_libraries(cuda);
@@ -76,7 +76,7 @@ pub fn simulated_libraries_and_verbs(cuda: &Path) -> Vec<String> {
     libraries
 }
 
-/// Runs a program with the simulated CUDA answering from this machine file.
+/// Runs a program on a simulated machine.
 pub fn run(
     program: &Path,
     arguments: &[&str],
@@ -86,7 +86,7 @@ pub fn run(
     run_on(Driver::Current, program, arguments, machine, variables)
 }
 
-/// The same with the simulated CUDA of this driver.
+/// [`run`] with the simulated CUDA of this driver.
 pub fn run_on(
     driver: Driver,
     program: &Path,

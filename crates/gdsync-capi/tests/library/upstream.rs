@@ -1,5 +1,5 @@
-//! libgdsync's own programs that need no NIC, gds_sanity and gds_poll_lat, against our headers and our library, on a SIMULATED
-//! CUDA. Their sources are not ours to keep: a checkout of libgdsync is named by `GDSYNC_UPSTREAM`.
+//! libgdsync's programs that need no NIC, gds_sanity and gds_poll_lat, with our headers and library on a SIMULATED CUDA.
+//! `GDSYNC_UPSTREAM` is a checkout of libgdsync.
 //!
 //! ```sh
 //! git clone https://github.com/gpudirect/libgdsync /tmp/libgdsync
@@ -20,7 +20,7 @@ fn manual_programs_of_libgdsync_pass() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let machine =
         json!({"gpu": {"memory": 1 << 30, "attributes": {"122": 1, "123": 1}}, "gpus": [{}]});
-    // With and without writes of memory, of which libgdsync asks its configure.
+    // With and without memory writes, an option of libgdsync's configure.
     for has_write_memory in [true, false] {
         let sanity = build(
             &upstream,
@@ -29,7 +29,7 @@ fn manual_programs_of_libgdsync_pass() {
             has_write_memory,
             directory.path(),
         );
-        // Each round lasts a second by the slow clock: the program waits 1 ms to see that nothing happens.
+        // Each round lasts a second with the slow clock: the program waits 1 ms to check that nothing happens.
         for options in [
             vec![],
             vec!["-f"],
@@ -41,8 +41,8 @@ fn manual_programs_of_libgdsync_pass() {
             let arguments = [&["-n", "3"], options.as_slice()].concat();
             let output = run(&sanity, &arguments, &machine, &[]);
             succeed(&format!("gds_sanity {arguments:?}"), &output);
-            let said = String::from_utf8_lossy(&output.stdout).into_owned();
-            assert!(said.ends_with(">>> SUCCESS\n"), "{said}");
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(text.ends_with(">>> SUCCESS\n"), "{text}");
         }
     }
     let latency = build(&upstream, "gds_poll_lat.c", "cc", true, directory.path());
@@ -59,12 +59,12 @@ fn manual_programs_of_libgdsync_pass() {
         let arguments = [&["-n", "50"], options.as_slice()].concat();
         let output = run(&latency, &arguments, &machine, &[]);
         succeed(&format!("gds_poll_lat {arguments:?}"), &output);
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(said.contains("average wait time: "), "{said}");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.contains("average wait time: "), "{text}");
     }
 }
 
-/// With the slow clock: no thread in a GPU's place is to be hurried.
+/// Links the slow clock, because simulated GPU threads are slower than the programs' timeouts.
 fn build(
     upstream: &Path,
     source: &str,
@@ -85,7 +85,7 @@ fn build(
         ("cc", stubs.join("slow_clock.c")),
     ] {
         let object = into.join(format!("{}.o", objects.len()));
-        // Their warnings are theirs.
+        // Warnings in upstream's code are ignored.
         compile(
             compiler,
             &["-c", "-O2", "-w", &define],

@@ -1,4 +1,4 @@
-//! Every other verbs device: a thread of this process rings and polls for the GPU.
+//! Other verbs devices: a thread of this process posts and polls for the GPU.
 
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -10,25 +10,25 @@ use process::PerProcess;
 use verbs::raw::ibv_ah;
 use verbs::{ProtectionDomain, QueuePairOptions};
 
-use super::{Behind, Made, Wanted};
+use super::{Backend, BackendPair, PairOptions};
 use crate::call_error::CallError;
 
-/// One thread for all queue pairs, for as long as there are any.
+/// One thread for all queue pairs, while there are any.
 static AGENT: PerProcess<Mutex<Weak<Agent>>> = PerProcess::new(Mutex::default);
 
 #[derive(Debug)]
-struct Proxied {
-    adopted: ServedPair,
+struct Proxy {
+    pair: ServedPair,
     _agent: Arc<Agent>,
 }
 
-impl Behind for Proxied {
+impl Backend for Proxy {
     fn serve(&self) {
-        self.adopted.serve();
+        self.pair.serve();
     }
 
     fn wake(&self) {
-        self.adopted.wake();
+        self.pair.wake();
     }
 
     unsafe fn address(&self, _: NonNull<ibv_ah>) -> Result<AddressVector, CallError> {
@@ -42,27 +42,27 @@ impl Behind for Proxied {
 pub(super) unsafe fn create(
     domain: &ProtectionDomain,
     allocator: &Allocator,
-    wanted: &Wanted,
-) -> Result<Made, CallError> {
+    options: &PairOptions,
+) -> Result<BackendPair, CallError> {
     let agent = agent()?;
     let context = domain.context();
     let queue = |entries| {
-        let made = context.completions(entries);
-        made.map_err(CallError::verbs("make a completion queue"))
+        let queue = context.completions(entries);
+        queue.map_err(CallError::verbs("create a completion queue"))
     };
     let (sent, received) = (
-        queue(wanted.options.send_depth)?,
-        queue(wanted.options.receive_depth)?,
+        queue(options.verbs.send_depth)?,
+        queue(options.verbs.receive_depth)?,
     );
-    let options = QueuePairOptions {
-        // The engine's queue has the bytes, and the proxy sends them from there.
+    let verbs_options = QueuePairOptions {
+        // The proxy sends inline data from registered memory.
         inline_bytes: 0,
-        ..wanted.options
+        ..options.verbs
     };
-    let pair = domain.queue_pair(options, &sent, &received);
+    let pair = domain.queue_pair(verbs_options, &sent, &received);
     // SAFETY: the caller's promise.
     let pair = unsafe {
-        pair.map_err(CallError::verbs("make a queue pair"))?
+        pair.map_err(CallError::verbs("create a queue pair"))?
             .borrow()
     };
     let (raw, completions) = (pair.as_raw(), [sent.as_raw(), received.as_raw()]);
@@ -70,16 +70,15 @@ pub(super) unsafe fn create(
         pair,
         sent,
         received,
-        sends: wanted.options.send_depth,
-        receives: wanted.options.receive_depth,
+        sends: options.verbs.send_depth,
+        receives: options.verbs.receive_depth,
     };
-    let adopted = agent.adopt(allocator, borrowed_queues, &wanted.request);
-    let (queues, adopted) =
-        adopted.map_err(CallError::engine("make the queues that the GPU works on"))?;
-    Ok(Made {
+    let adopted = agent.adopt(allocator, borrowed_queues, &options.request);
+    let (queues, pair) = adopted.map_err(CallError::engine("create the GPU's queues"))?;
+    Ok(BackendPair {
         queues,
-        behind: Box::new(Proxied {
-            adopted,
+        backend: Box::new(Proxy {
+            pair,
             _agent: agent,
         }),
         raw,

@@ -1,4 +1,4 @@
-//! mlx5 NICs, whose doorbells the GPU rings itself: queues in the memory where the provider keeps them.
+//! mlx5 NICs: queues in the provider's memory, with doorbells rung by the GPU.
 
 use std::ptr::NonNull;
 
@@ -9,43 +9,43 @@ use engine::wire::AddressVector;
 use verbs::raw::ibv_ah;
 use verbs::{Context, ProtectionDomain};
 
-use super::{Behind, Made, Wanted};
+use super::{Backend, BackendPair, PairOptions};
 use crate::call_error::CallError;
 
-/// The NIC looks by itself.
+/// The NIC needs no service.
 #[derive(Debug)]
 struct Nic {
     context: Context,
 }
 
-impl Behind for Nic {
+impl Backend for Nic {
     fn serve(&self) {}
 
     fn wake(&self) {}
 
     unsafe fn address(&self, handle: NonNull<ibv_ah>) -> Result<AddressVector, CallError> {
-        // SAFETY: this function's condition.
+        // SAFETY: the caller's promise.
         if unsafe { (*handle.as_ptr()).context } != self.context.as_raw() {
             return Err(CallError::OtherDevice {
                 what: "the address handle",
             });
         }
-        // SAFETY: as above, and of this device, as was just seen.
+        // SAFETY: the handle is live and belongs to this device, as checked above.
         let vector = unsafe { self.context.address_vector(handle) };
         let vector = vector.map_err(CallError::verbs("read the address handle"))?;
         let decoded = AddressVector::decode(vector.bytes());
-        decoded.map_err(|error| CallError::engine("understand the address handle")(error.into()))
+        decoded.map_err(|error| CallError::engine("decode the address handle")(error.into()))
     }
 }
 
-/// Ends the queue pair's work when it falls. The verbs objects go with the last place of it: where a stream may still ring, they stay, in
-/// state ERROR, so that nothing is sent any more.
+/// Moves the queue pair to ERROR on drop, so that later doorbells send nothing. The verbs objects live as long as their memory, which a
+/// stream may still write.
 #[derive(Debug)]
-struct Ended(verbs::QueuePair<verbs::Borrowed, verbs::Direct>);
+struct StopGuard(verbs::QueuePair<verbs::Borrowed, verbs::Direct>);
 
-impl Drop for Ended {
+impl Drop for StopGuard {
     fn drop(&mut self) {
-        // One that cannot be changed is lost, and sends nothing either.
+        // Ignored: a queue pair that cannot be changed is lost and sends nothing.
         let _ = self.0.give_up();
     }
 }
@@ -56,33 +56,33 @@ impl Drop for Ended {
 pub(super) unsafe fn create(
     domain: &ProtectionDomain,
     allocator: &Allocator,
-    wanted: &Wanted,
-) -> Result<Made, CallError> {
+    options: &PairOptions,
+) -> Result<BackendPair, CallError> {
     let context = domain.context();
-    // The provider makes one more of it, and a power of two of that.
+    // The provider adds one and rounds up to a power of two.
     let queue = |entries: u32| {
-        let made = context.direct_completions(entries.saturating_sub(1).max(1));
-        made.map_err(CallError::verbs("make a completion queue"))
+        let queue = context.direct_completions(entries.saturating_sub(1).max(1));
+        queue.map_err(CallError::verbs("create a completion queue"))
     };
-    let request = &wanted.request;
+    let request = &options.request;
     let (sent, received) = (
         queue(request.send_completions)?,
         queue(request.receive_completions)?,
     );
-    // Without one its queue pairs share registers with others, which costs time and nothing else.
-    let own = domain.of_one_thread().unwrap_or_else(|_| domain.clone());
-    let pair = own.direct_queue_pair(wanted.options, &sent, &received);
+    // Without a thread domain, queue pairs share registers with others, which is only slower.
+    let domain = domain.of_one_thread().unwrap_or_else(|_| domain.clone());
+    let pair = domain.direct_queue_pair(options.verbs, &sent, &received);
     // SAFETY: the caller's promise.
     let pair = unsafe {
-        pair.map_err(CallError::verbs("make a queue pair"))?
+        pair.map_err(CallError::verbs("create a queue pair"))?
             .borrow()
     };
     let queues = [&sent, &received];
-    let laid = wrap(
+    let wrapped = wrap(
         allocator,
         &pair,
         queues,
-        wanted.transport(),
+        options.transport(),
         request.waiting,
     );
     let Queues {
@@ -90,17 +90,17 @@ pub(super) unsafe fn create(
         receive,
         send_completions,
         receive_completions,
-    } = laid.map_err(CallError::engine("take over the NIC's queues"))?;
+    } = wrapped.map_err(CallError::engine("take over the NIC's queues"))?;
     let (raw, completions) = (pair.as_raw(), [sent.as_raw(), received.as_raw()]);
-    Ok(Made {
+    Ok(BackendPair {
         queues: QueuePair::new(
             send,
             receive,
             [send_completions, receive_completions],
             Endpoint::new(0, pair.number()),
-            Box::new(Ended(pair)),
+            Box::new(StopGuard(pair)),
         ),
-        behind: Box::new(Nic {
+        backend: Box::new(Nic {
             context: context.clone(),
         }),
         raw,
