@@ -1,5 +1,5 @@
-//! Shows on a real GPU that an error completion ends the wait of a stream, with the queues of a software HCA in host and in GPU
-//! memory: `exercise_gdsync [ORDINAL | sim]`. What succeeds is `gdr probe async --hca sim`; its HCA does not fail on demand.
+//! Checks on a real GPU that an error CQE ends a stream's wait, with queues of a simulated HCA in host and GPU memory:
+//! `exercise_gdsync [ORDINAL | sim]`. `gdr probe async --hca sim` covers successful work.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -26,7 +26,7 @@ fn main() -> Outcome<ExitCode> {
     let mut locations = vec![("host memory", MemoryLocation::Host)];
     match &gdr {
         Ok(_) => locations.push(("GPU memory", MemoryLocation::Gpu)),
-        Err(error) => say(&format!("no    queues in GPU memory: {error}"))?,
+        Err(error) => print(&format!("no    queues in GPU memory: {error}"))?,
     }
     let bench = Bench {
         stream: gpu.stream()?,
@@ -38,8 +38,8 @@ fn main() -> Outcome<ExitCode> {
             let outcome = failures(&bench, location, waiting);
             failed += u32::from(outcome.is_err());
             match outcome {
-                Ok(words) => say(&format!("ok    {name}, {waiting:?}: {words}"))?,
-                Err(error) => say(&format!("FAIL  {name}, {waiting:?}: {error}"))?,
+                Ok(text) => print(&format!("ok    {name}, {waiting:?}: {text}"))?,
+                Err(error) => print(&format!("FAIL  {name}, {waiting:?}: {error}"))?,
             }
         }
     }
@@ -56,7 +56,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// An HCA and a queue pair connected to itself, with completion queues of four.
+    /// An HCA and a queue pair connected to itself, with completion queues of four CQEs.
     fn pair(&self, location: MemoryLocation, waiting: Waiting) -> Outcome<(SimHca, QueuePair)> {
         let hca = SimHca::new(self.allocator.clone())?;
         let pair = hca.create(&Request {
@@ -73,7 +73,7 @@ impl Bench {
     }
 }
 
-/// A failure ends a wait, in passes of either owner bit; without NOR, in odd ones.
+/// Errors end waits in passes of either owner bit; without NOR, only in odd passes.
 fn failures(bench: &Bench, location: MemoryLocation, waiting: Waiting) -> Outcome {
     let mut ended = 0;
     for before in 0..8 {
@@ -100,21 +100,21 @@ fn failures(bench: &Bench, location: MemoryLocation, waiting: Waiting) -> Outcom
             let completion = pair
                 .send_completions
                 .poll()?
-                .ok_or("the CPU finds no completion")?;
+                .ok_or("no completion after the wait")?;
             pair.send.complete(&completion)?;
             let failed = completion.event.failed().map(|failed| failed.syndrome);
             let expected = (position == before).then_some(syndrome);
-            ensure(failed == expected, "another outcome than was injected")?;
+            ensure(failed == expected, "the syndrome is not the injected one")?;
         }
         ended += 1;
     }
-    Ok(format!("{ended} ended a wait"))
+    Ok(format!("{ended} errors ended a wait"))
 }
 
-fn ensure(holds: bool, otherwise: &'static str) -> Outcome<()> {
-    if holds { Ok(()) } else { Err(otherwise.into()) }
+fn ensure(holds: bool, error: &'static str) -> Outcome<()> {
+    if holds { Ok(()) } else { Err(error.into()) }
 }
 
-fn say(line: &str) -> io::Result<()> {
+fn print(line: &str) -> io::Result<()> {
     writeln!(io::stdout(), "{line}")
 }

@@ -1,4 +1,4 @@
-//! An end of the connection: an HCA by proxy with a queue pair, registered memory, a stream, and a line to the other end.
+//! One end of the connection: a proxy HCA, a queue pair, registered memory, a stream and a TCP control connection.
 
 use std::error::Error;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -15,14 +15,13 @@ use gpu::{Gpu, Stream};
 pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
 const PORT: u16 = 18520;
-/// What is not there by then never comes: CPUs may be emulated.
+/// Timeout of every wait; long, because CPUs may be emulated.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes of each end's memory.
 const BYTES: usize = 2 * BULK;
-/// Bytes of what is moved in one piece.
+/// Bytes of a bulk transfer.
 pub const BULK: usize = 64 << 10;
 
-/// This end, and what it knows of the other.
 pub struct End {
     hca: ProxyHca,
     pair: QueuePair,
@@ -30,23 +29,23 @@ pub struct End {
     pub region: MemoryRegion,
     stream: Stream,
     control: TcpStream,
-    heard: BufReader<TcpStream>,
+    reader: BufReader<TcpStream>,
     peer: RemoteAddress,
 }
 
 impl End {
-    pub fn follower(device: &str) -> Outcome<Self> {
+    pub fn server(device: &str) -> Outcome<Self> {
         let listener = TcpListener::bind(("0.0.0.0", PORT))?;
         Self::new(device, listener.accept()?.0)
     }
 
-    pub fn leader(device: &str, address: &str) -> Outcome<Self> {
-        let begun = Instant::now();
+    pub fn client(device: &str, address: &str) -> Outcome<Self> {
+        let start = Instant::now();
         loop {
             match TcpStream::connect((address, PORT)) {
                 Ok(control) => return Self::new(device, control),
-                Err(error) if begun.elapsed() > TIMEOUT => return Err(error.into()),
-                // The other end does not listen yet.
+                Err(error) if start.elapsed() > TIMEOUT => return Err(error.into()),
+                // The server does not listen yet.
                 Err(_) => std::thread::sleep(Duration::from_millis(200)),
             }
         }
@@ -56,7 +55,7 @@ impl End {
         control.set_read_timeout(Some(TIMEOUT * 2))?;
         let allocator = Allocator::new(Gpu::sim(), None);
         let options = Options {
-            // Four seconds for an answer.
+            // ACK timeout of about 4 s.
             timeout: 20,
             ..Options::default()
         };
@@ -66,7 +65,7 @@ impl End {
             pair: hca.create(&Request::default())?,
             region: hca.register(&memory, Access::ALL)?,
             stream: allocator.gpu().stream()?,
-            heard: BufReader::new(control.try_clone()?),
+            reader: BufReader::new(control.try_clone()?),
             peer: RemoteAddress { address: 0, key: 0 },
             control,
             memory,
@@ -76,7 +75,7 @@ impl End {
         writeln!(end.control, "{} {address:x} {key:x}", end.pair.endpoint)?;
         let line = end.line()?;
         let mut words = line.split(' ');
-        let mut word = || words.next().ok_or("the other end says less than it should");
+        let mut word = || words.next().ok_or("truncated message from the peer");
         let peer: Endpoint = word()?.parse()?;
         end.peer.address = u64::from_str_radix(word()?, 16)?;
         end.peer.key = u32::from_str_radix(word()?, 16)?;
@@ -88,16 +87,16 @@ impl End {
 
     fn line(&mut self) -> Outcome<String> {
         let mut line = String::new();
-        self.heard.read_line(&mut line)?;
+        self.reader.read_line(&mut line)?;
         Ok(line.trim_end().to_owned())
     }
 
-    /// Both ends have come here.
-    pub fn meet(&mut self, name: &str) -> Outcome {
+    /// Waits until both ends have reached this point.
+    pub fn synchronize_with_peer(&mut self, name: &str) -> Outcome {
         writeln!(self.control, "{name}")?;
         let line = self.line()?;
         if line != name {
-            return Err(format!("at {name:?} the other end says {line:?}").into());
+            return Err(format!("expected {name:?} from the peer, received {line:?}").into());
         }
         Ok(())
     }
@@ -121,13 +120,13 @@ impl End {
         Ok(self.stream.batch(&prepared.operations()?)?)
     }
 
-    /// The stream waits for the next completion of sends.
+    /// Makes the stream wait for the next send completion.
     pub fn wait_sent(&mut self) -> Outcome {
         let wait = self.pair.send_completions.take_wait()?;
         Ok(self.stream.batch(&wait.operations(true)?)?)
     }
 
-    /// The stream waits for the next completion of receives.
+    /// Makes the stream wait for the next receive completion.
     pub fn wait_received(&mut self) -> Outcome {
         let wait = self.pair.receive_completions.take_wait()?;
         Ok(self.stream.batch(&wait.operations(true)?)?)
@@ -137,8 +136,8 @@ impl End {
         Ok(self.stream.synchronize_within(TIMEOUT)?)
     }
 
-    /// The stream rings, and waits for its end.
-    pub fn done(&mut self, entry: &Wqe, opcode: u8) -> Outcome {
+    /// Rings and waits by the stream.
+    pub fn execute(&mut self, entry: &Wqe, opcode: u8) -> Outcome {
         self.ring(&entry.clone().signalled())?;
         self.wait_sent()?;
         self.synchronize()?;
@@ -150,7 +149,7 @@ impl End {
         self.pair.send.complete(&completion)?;
         match completion.event {
             Event::Sent { opcode: done } if done == opcode => Ok(()),
-            other => Err(format!("opcode {opcode:#x} ends with {other:?}").into()),
+            other => Err(format!("opcode {opcode:#x}: unexpected {other:?}").into()),
         }
     }
 
@@ -163,7 +162,9 @@ impl End {
             completion.bytes as usize,
         );
         if seen != (counter, event, bytes) {
-            return Err(format!("received {seen:?}, not {:?}", (counter, event, bytes)).into());
+            return Err(
+                format!("received {seen:?}, expected {:?}", (counter, event, bytes)).into(),
+            );
         }
         Ok(())
     }
@@ -179,25 +180,22 @@ impl End {
         }
     }
 
-    /// A receive that was posted came to nothing.
+    /// Expects that a posted receive failed.
     pub fn expect_receive_failure(&mut self) -> Outcome {
         let completion = next(&mut self.pair.receive_completions)?;
         match completion.event {
             Event::ReceiveFailed(failed) => {
-                println!(
-                    "ok: the receive that was posted failed: {}",
-                    failed.syndrome
-                );
+                println!("ok: the posted receive failed: {}", failed.syndrome);
                 Ok(())
             }
-            other => Err(format!("after a refusal: {other:?}").into()),
+            other => Err(format!("expected a failed receive: {other:?}").into()),
         }
     }
 
     pub fn is_quiet(&mut self) -> Outcome {
         match self.pair.send_completions.poll()? {
             None => Ok(()),
-            Some(completion) => Err(format!("nobody asked for {completion:?}").into()),
+            Some(completion) => Err(format!("unexpected {completion:?}").into()),
         }
     }
 
@@ -219,12 +217,12 @@ impl End {
 }
 
 fn next(queue: &mut CompletionQueue) -> Outcome<Completion> {
-    let begun = Instant::now();
+    let start = Instant::now();
     loop {
         if let Some(completion) = queue.poll()? {
             return Ok(completion);
         }
-        if begun.elapsed() > TIMEOUT {
+        if start.elapsed() > TIMEOUT {
             return Err("no completion".into());
         }
         std::thread::yield_now();

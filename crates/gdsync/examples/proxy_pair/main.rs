@@ -1,10 +1,10 @@
-//! Two processes, on two machines or one, whose streams send to each other through the HCA by proxy: the streams ring doorbells and
-//! wait for completions. The GPU is SIMULATED; the verbs device is a NIC, or Soft-RoCE.
+//! Streams of two processes, on one or two machines, exchange data through proxy HCAs. The GPU is SIMULATED; the verbs device is a NIC or
+//! Soft-RoCE.
 //!
-//! `proxy_pair DEVICE` waits for the other end, `proxy_pair DEVICE ADDRESS` leads. Each says `ok: …` for what it has compared, and
+//! `proxy_pair DEVICE` is the server, `proxy_pair DEVICE ADDRESS` the client. Both print `ok: …` for each comparison, and
 //! `all well` at the end.
 
-#![allow(clippy::print_stdout)] // It is its purpose.
+#![allow(clippy::print_stdout)]
 
 mod end;
 
@@ -14,15 +14,15 @@ use gdsync::wire::{Event, Operation, Wqe};
 
 use end::{BULK, End, Outcome};
 
-/// Messages that go there and back, and bytes of each.
+/// Number of echoed messages, and bytes per message.
 const ROUNDS: usize = 20;
 const MESSAGE: usize = 1000;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match arguments.as_slice() {
-        [device] => End::follower(device).and_then(follow),
-        [device, address] => End::leader(device, address).and_then(lead),
+        [device] => End::server(device).and_then(serve),
+        [device, address] => End::client(device, address).and_then(request),
         _ => Err("proxy_pair DEVICE [ADDRESS]".into()),
     };
     match outcome {
@@ -37,13 +37,13 @@ fn main() -> ExitCode {
     }
 }
 
-fn lead(mut end: End) -> Outcome {
-    // Each message in three pieces; the other end's stream sends back what it has received.
+fn request(mut end: End) -> Outcome {
+    // Each message has three segments; the server's stream echoes it.
     end.memory.write(0, &pattern(1, ROUNDS * MESSAGE))?;
     for round in 0..ROUNDS {
         end.post(BULK + round * MESSAGE, MESSAGE)?;
     }
-    end.meet("echo")?;
+    end.synchronize_with_peer("echo")?;
     for round in 0..ROUNDS {
         let start = round * MESSAGE;
         let pieces = [(start, 1), (start + 1, 299), (start + 300, 700)];
@@ -60,26 +60,26 @@ fn lead(mut end: End) -> Outcome {
     end.compare("echo", BULK, &pattern(1, ROUNDS * MESSAGE))?;
 
     end.memory.write(0, &pattern(2, BULK))?;
-    end.meet("write")?;
+    end.synchronize_with_peer("write")?;
     let all = end.region.segment(0, BULK as u32);
-    end.done(
+    end.execute(
         &Wqe::write(end.peer(BULK), &[all]).immediate(0x0102_0304),
         9,
     )?;
-    end.meet("read")?;
+    end.synchronize_with_peer("read")?;
     end.memory.write(0, &[0; BULK])?;
-    end.done(&Wqe::read(end.peer(0), &[all]), 0x10)?;
+    end.execute(&Wqe::read(end.peer(0), &[all]), 0x10)?;
     end.compare("read", 0, &pattern(3, BULK))?;
 
-    end.meet("atomic operations")?;
+    end.synchronize_with_peer("atomic operations")?;
     let (remote, word) = (end.peer(BULK), end.region.segment(0, 8));
-    end.done(
+    end.execute(
         &Wqe::new(Operation::FetchAdd { remote, add: 1 }, &[word]),
         0x12,
     )?;
     end.compare("fetch and add", 0, &41_u64.to_ne_bytes())?;
     let (compare, swap) = (42, 7);
-    end.done(
+    end.execute(
         &Wqe::new(
             Operation::CompareSwap {
                 remote,
@@ -97,11 +97,11 @@ fn lead(mut end: End) -> Outcome {
             Wqe::write(end.peer(part * 100), &[]).inline(&pattern(4, 300)[part * 100..][..100]);
         end.ring(&entry)?;
     }
-    end.done(&Wqe::nop(), 0)?;
+    end.execute(&Wqe::nop(), 0)?;
     end.is_quiet()?;
-    end.meet("inline")?;
+    end.synchronize_with_peer("inline")?;
 
-    end.meet("denied")?;
+    end.synchronize_with_peer("denied")?;
     let mut remote = end.peer(0);
     remote.key += 1;
     end.ring(&Wqe::write(remote, &[]).inline(b"denied").signalled())?;
@@ -111,18 +111,18 @@ fn lead(mut end: End) -> Outcome {
     end.synchronize()?;
     end.expect_failure("denied", 0x13)?;
     end.expect_failure("flushed", 0x05)?;
-    end.meet("end")
+    end.synchronize_with_peer("end")
 }
 
-fn follow(mut end: End) -> Outcome {
+fn serve(mut end: End) -> Outcome {
     for round in 0..ROUNDS {
         end.post(round * MESSAGE, MESSAGE)?;
-        // All of it is in the stream before the first message comes.
+        // Enqueue everything before the first message arrives.
         end.wait_received()?;
         let message = end.region.segment((round * MESSAGE) as u64, MESSAGE as u32);
         end.ring(&Wqe::send(&[message]).signalled())?;
     }
-    end.meet("echo")?;
+    end.synchronize_with_peer("echo")?;
     end.synchronize()?;
     for round in 0..ROUNDS {
         end.expect_received(round, Event::Received, MESSAGE)?;
@@ -132,30 +132,30 @@ fn follow(mut end: End) -> Outcome {
 
     end.post(0, 0)?;
     end.wait_received()?;
-    end.meet("write")?;
+    end.synchronize_with_peer("write")?;
     end.synchronize()?;
     let immediate = 0x0102_0304;
     end.expect_received(ROUNDS, Event::Written { immediate }, BULK)?;
     end.compare("written", BULK, &pattern(2, BULK))?;
     end.memory.write(0, &pattern(3, BULK))?;
-    end.meet("read")?;
+    end.synchronize_with_peer("read")?;
 
     end.memory.write(BULK, &41_u64.to_ne_bytes())?;
-    end.meet("atomic operations")?;
-    end.meet("inline")?;
+    end.synchronize_with_peer("atomic operations")?;
+    end.synchronize_with_peer("inline")?;
     end.compare("swapped", BULK, &7_u64.to_ne_bytes())?;
     end.compare("inline", 0, &pattern(4, 300))?;
 
     end.post(BULK, 8)?;
     end.wait_received()?;
-    end.meet("denied")?;
+    end.synchronize_with_peer("denied")?;
     end.synchronize()?;
     end.expect_receive_failure()?;
     end.compare("untouched", 0, &pattern(4, 300))?;
-    end.meet("end")
+    end.synchronize_with_peer("end")
 }
 
-/// Bytes that tell their places, and these from others' of another seed.
+/// Test bytes that depend on position and seed.
 fn pattern(seed: u8, bytes: usize) -> Vec<u8> {
     (0..bytes)
         .map(|at| (at * 7 + at / 251) as u8 ^ seed)
