@@ -3,7 +3,7 @@
 use std::process::Command;
 
 #[test]
-fn it_needs_libc_and_libgcc_s_alone() {
+fn needs_only_libc_and_libgcc() {
     let output = Command::new("ldd")
         .arg(env!("CARGO_BIN_EXE_gdr"))
         .output()
@@ -32,7 +32,7 @@ fn it_needs_libc_and_libgcc_s_alone() {
 }
 
 #[test]
-fn it_tells_its_version() {
+fn prints_version() {
     let output = Command::new(env!("CARGO_BIN_EXE_gdr"))
         .arg("--version")
         .output()

@@ -30,7 +30,7 @@ fn refuses(run: &Run, words: &[&str]) {
 }
 
 #[test]
-fn a_device_that_does_not_exist() {
+fn unknown_device() {
     let dir = Machine::load("hgx-acs-redirect").laid_out();
     refuses(
         &run(dir.path(), &["topo", "--path", "GPU0", "0000:ff:00.0"]),
@@ -47,7 +47,7 @@ fn a_device_that_does_not_exist() {
 }
 
 #[test]
-fn a_root_that_is_none() {
+fn invalid_root() {
     let missing = Path::new("/no/such/directory");
     refuses(
         &run(missing, &["topo"]),
@@ -62,7 +62,7 @@ fn a_root_that_is_none() {
 }
 
 #[test]
-fn a_profile_that_is_none() {
+fn invalid_profile() {
     let dir = Machine::load("h200-x1").laid_out();
     refuses(
         &run(dir.path(), &["doctor", "--profile", "rmda"]),
@@ -86,7 +86,7 @@ fn a_profile_that_is_none() {
 }
 
 #[test]
-fn usage_errors_end_with_2() {
+fn usage_errors_exit_with_2() {
     for args in [
         &["topo", "--format", "xml"][..],
         &["topo", "--path", "GPU0"],
@@ -124,7 +124,7 @@ fn every_command_survives_the_broken_machine() {
 
 #[test]
 #[ignore = "slow: hundreds of runs"]
-fn any_single_file_may_be_missing_empty_or_garbage() {
+fn survives_any_broken_file() {
     let dir = Machine::load("hgx-acs-redirect").laid_out();
     let mut files = Vec::new();
     for area in [
@@ -179,7 +179,7 @@ fn walk(directory: &Path, files: &mut Vec<std::path::PathBuf>) {
 }
 
 #[test]
-fn what_may_not_be_read_is_unknown() {
+fn unreadable_files_are_unknown() {
     // Root reads everything: only an ordinary user's run shows this.
     let dir = Machine::load("hgx-acs-redirect").laid_out();
     let config = dir.path().join("sys/bus/pci/devices/0000:17:02.0/config");
@@ -196,7 +196,7 @@ fn what_may_not_be_read_is_unknown() {
 }
 
 #[test]
-fn unprivileged_configuration_space_is_unknown_and_never_clean() {
+fn short_configuration_space_is_unknown() {
     let dir = Machine::load("hgx-acs-redirect").laid_out();
     let devices = dir.path().join("sys/bus/pci/devices");
     for entry in fs::read_dir(&devices).expect("devices") {
@@ -222,7 +222,7 @@ fn unprivileged_configuration_space_is_unknown_and_never_clean() {
 
 /// A copy that follows links leaves directories: where the device sits is lost, and that is not the same as nowhere.
 #[test]
-fn a_device_without_its_link_is_unknown_and_not_gone() {
+fn device_without_link_is_unknown() {
     let dir = Machine::load("numa-minus-one").laid_out();
     let device = dir.path().join("sys/class/infiniband/mlx5_0");
     fs::remove_file(&device).expect("removed");
@@ -240,7 +240,7 @@ fn a_device_without_its_link_is_unknown_and_not_gone() {
 }
 
 #[test]
-fn links_lead_nowhere_outside_the_root() {
+fn links_stay_in_root() {
     let dir = Machine::load("h200-x1").laid_out();
     let outside = tempfile::NamedTempFile::new().expect("a file");
     fs::write(outside.path(), "0x10de\n").expect("written");
@@ -260,7 +260,7 @@ fn links_lead_nowhere_outside_the_root() {
 
 /// Links that name each of two functions as the bridge above the other, and one as its own.
 #[test]
-fn a_tree_that_is_a_circle_is_walked_to_an_end() {
+fn circular_tree_ends() {
     let dir = Machine::load("hgx-acs-redirect").laid_out();
     let devices = dir.path().join("sys/bus/pci/devices");
     for (name, above) in [
@@ -297,7 +297,7 @@ fn a_tree_that_is_a_circle_is_walked_to_an_end() {
 
 /// Names and values come from files that anybody may have written: none of them reaches the terminal as a command.
 #[test]
-fn nothing_that_was_read_moves_the_terminal() {
+fn output_has_no_escape_sequences() {
     let dir = Machine::load("dual-epyc").laid_out();
     let evil = "ev\u{1b}[2Jil\u{7}\n";
     let sys = dir.path().join("sys");
@@ -329,7 +329,7 @@ fn nothing_that_was_read_moves_the_terminal() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn closed_pipe_is_no_error() {
     let dir = Machine::load("hgx-h100-8gpu-8nic").laid_out();
     let mut child = Command::new(env!("CARGO_BIN_EXE_gdr"))
         .args([
@@ -363,7 +363,7 @@ fn a_reader_that_goes_away_is_no_error() {
 
 /// `gdr doctor | head -1` in a script with pipefail: no reader makes a broken machine well.
 #[test]
-fn the_verdict_stands_whoever_reads_it() {
+fn closed_pipe_keeps_exit_code() {
     let dir = Machine::load("hgx-acs-redirect").laid_out();
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
@@ -409,7 +409,7 @@ fn the_verdict_stands_whoever_reads_it() {
 }
 
 #[test]
-fn an_nvml_that_hangs_is_given_up() {
+fn hanging_nvml_times_out() {
     let fake = fake_nvml_build::build(Driver::Current).expect("the simulated library");
     let dir = tempfile::tempdir().expect("a directory");
     let machine = dir.path().join("hangs.json");
@@ -439,7 +439,7 @@ fn an_nvml_that_hangs_is_given_up() {
 }
 
 #[test]
-fn an_nvml_that_refuses_says_why() {
+fn reports_nvml_error() {
     let fake = fake_nvml_build::build(Driver::Current).expect("the simulated library");
     let dir = tempfile::tempdir().expect("a directory");
     let machine = dir.path().join("mismatch.json");

@@ -334,7 +334,7 @@ fn match_schema(reports: &Value) {
 
 /// Nothing fails, warns or is unknown on the sound machine.
 #[test]
-fn the_sound_machine_is_sound() {
+fn sound_machine_passes() {
     let case: Case = serde_json::from_value(serde_json::json!({
         "check": "", "outcome": "", "about": "nothing is changed", "args": ["--profile", "rdma", "--profile", "gdrcopy"]
     }))
@@ -349,7 +349,7 @@ fn the_sound_machine_is_sound() {
 }
 
 #[test]
-fn no_check_lacks_a_fixture() {
+fn every_check_has_fixture() {
     let listed = Gdr::new().args(["doctor", "--list"]).run();
     let ids: Vec<&str> = listed
         .stdout

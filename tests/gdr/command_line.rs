@@ -21,7 +21,7 @@ fn rejected(args: &[&str], words: &[&str]) {
 }
 
 #[test]
-fn a_name_that_does_not_exist_is_an_error_with_the_nearest_one() {
+fn unknown_name_suggests_nearest() {
     rejected(
         &["doctor", "--only", "pcie.asc"],
         &["'pcie.asc'", "did you mean 'pcie.acs'?"],
@@ -54,7 +54,7 @@ fn a_name_that_does_not_exist_is_an_error_with_the_nearest_one() {
 }
 
 #[test]
-fn a_choice_that_leaves_no_check_is_an_error() {
+fn rejects_empty_selection() {
     rejected(
         &["doctor", "--only", "pcie", "--skip", "pcie"],
         &["no check is left to run"],
@@ -62,7 +62,7 @@ fn a_choice_that_leaves_no_check_is_an_error() {
 }
 
 #[test]
-fn a_path_of_no_file_is_not_taken_for_a_message() {
+fn missing_log_is_an_error() {
     for path in ["nccl.log", "logs/nccl", "/no/such/dmesg.txt", "out.gz"] {
         rejected(
             &["explain", path],
@@ -75,7 +75,7 @@ fn a_path_of_no_file_is_not_taken_for_a_message() {
 }
 
 #[test]
-fn a_directory_without_sys_and_proc_is_no_machine() {
+fn rejects_directory_without_sysfs() {
     let dir = scratch();
     let root = dir.path().to_str().expect("a path");
     for command in ["doctor", "topo", "fix", "undo", "snapshot"] {
@@ -90,7 +90,7 @@ fn a_directory_without_sys_and_proc_is_no_machine() {
 }
 
 #[test]
-fn a_truncated_snapshot_is_reported_in_plain_words() {
+fn reports_truncated_snapshot() {
     let dir = scratch();
     let machine = Machine::load("sound").laid_out();
     let whole = dir.path().join("whole.zst");
@@ -127,7 +127,7 @@ fn a_truncated_snapshot_is_reported_in_plain_words() {
 }
 
 #[test]
-fn undo_with_nothing_to_undo_changes_nothing_and_takes_yes() {
+fn undo_without_journal_changes_nothing() {
     let dir = scratch();
     fs::create_dir(dir.path().join("proc")).expect("a directory");
     let root = dir.path().to_str().expect("a path");
@@ -177,7 +177,7 @@ fn as_nobody(args: &[&str]) -> Run {
 
 #[test]
 #[ignore = "needs root"]
-fn an_ordinary_user_reads_once_that_root_is_needed() {
+fn ordinary_user_sees_one_root_hint() {
     let dir = tempfile::tempdir_in("/tmp").expect("a directory");
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("its permissions");
     fs::create_dir_all(dir.path().join("proc")).expect("a directory");
@@ -208,7 +208,7 @@ fn an_ordinary_user_reads_once_that_root_is_needed() {
 }
 
 #[test]
-fn help_that_cannot_be_written_is_an_error() {
+fn unwritable_help_is_an_error() {
     for args in [
         &["--help"][..],
         &["-h"],
@@ -233,7 +233,7 @@ fn help_that_cannot_be_written_is_an_error() {
 
 #[test]
 #[ignore = "needs bash"]
-fn bash_completes_names_of_checks_profiles_and_fixes() {
+fn bash_completes_names() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("completions/gdr.bash");
     let completed = |line: &str| {
         let words: Vec<&str> = line.split(' ').collect();
@@ -310,7 +310,7 @@ fn check(what: &str, run: &Run, width: usize) {
 }
 
 #[test]
-fn every_page_of_every_machine_fits_its_terminal() {
+fn machine_pages_fit_terminal() {
     for name in names() {
         let dir = Machine::load(&name).laid_out();
         for page in PAGES {
@@ -327,7 +327,7 @@ fn every_page_of_every_machine_fits_its_terminal() {
 }
 
 #[test]
-fn every_page_without_a_machine_fits_its_terminal() {
+fn other_pages_fit_terminal() {
     let pages: [&[&str]; 6] = [
         &["doctor", "--list"],
         &["fix", "--list"],
@@ -343,7 +343,7 @@ fn every_page_without_a_machine_fits_its_terminal() {
 }
 
 #[test]
-fn long_help_has_the_sections_of_the_man_pages() {
+fn long_help_has_man_sections() {
     let run = gdr(&["fix", "--help"]);
     ended(&run, 0);
     let at = |heading: &str| {

@@ -74,7 +74,7 @@ fn judged(answer: &Value, check: &str) -> Value {
 }
 
 #[test]
-fn two_gpus_are_told_of_with_the_ways_between_them() {
+fn reports_two_gpus_and_links() {
     let fake = Fake::new(Driver::Current);
     let mut two = machine("two");
     two["gpus"][1]["attributes"] = json!({"124": 0});
@@ -122,7 +122,7 @@ fn two_gpus_are_told_of_with_the_ways_between_them() {
 }
 
 #[test]
-fn a_passive_doctor_makes_no_context_and_sees_what_is_hidden_from_programs() {
+fn passive_doctor_creates_no_context() {
     let fake = Fake::new(Driver::Current);
     let log = fake.directory.path().join("log");
     let mut two = machine("two");
@@ -156,7 +156,7 @@ fn a_passive_doctor_makes_no_context_and_sees_what_is_hidden_from_programs() {
 }
 
 #[test]
-fn an_old_driver_answers_what_it_knows() {
+fn old_driver_answers_partly() {
     let fake = Fake::new(Driver::Old);
     let answer = fake.answer(&machine("old"));
     let gpu = &answer["read"]["gpus"][0];
@@ -190,7 +190,7 @@ fn an_old_driver_answers_what_it_knows() {
 }
 
 #[test]
-fn a_refusal_keeps_its_code_and_leads_to_a_verdict() {
+fn cuda_error_leads_to_finding() {
     let fake = Fake::new(Driver::Current);
     for (code, name, check, outcome, words) in [
         (
@@ -257,7 +257,7 @@ fn a_refusal_keeps_its_code_and_leads_to_a_verdict() {
 }
 
 #[test]
-fn a_question_that_fails_leaves_the_others() {
+fn failing_call_affects_one_fact() {
     let fake = Fake::new(Driver::Current);
     let mut lost = machine("two");
     lost["errors"] =
@@ -276,7 +276,7 @@ fn a_question_that_fails_leaves_the_others() {
 }
 
 #[test]
-fn a_library_that_hangs_is_stopped_at_its_deadline() {
+fn hanging_library_times_out() {
     let fake = Fake::new(Driver::Current);
     let mut hangs = machine("two");
     hangs["hang_in"] = json!("cuInit");
@@ -301,7 +301,7 @@ fn a_library_that_hangs_is_stopped_at_its_deadline() {
 }
 
 #[test]
-fn libraries_that_are_none() {
+fn invalid_libraries() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let with =
         |directory: &Path| child(Gdr::new().env("LD_LIBRARY_PATH", directory), "__read-cuda");
@@ -337,7 +337,7 @@ fn libraries_that_are_none() {
 }
 
 #[test]
-fn a_trial_exports_memory_as_dma_buf_or_says_why_not() {
+fn trial_exports_dma_buf() {
     let fake = Fake::new(Driver::Current);
     let two = machine("two");
     let tried =

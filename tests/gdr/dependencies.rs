@@ -137,7 +137,7 @@ fn reads_nested_use_lists() {
 }
 
 #[test]
-fn modules_use_what_the_design_allows() {
+fn module_uses_match_design() {
     let may_use: BTreeMap<&str, &[&str]> = MAY_USE.into_iter().collect();
     let mut dependencies = 0;
     for (module, path, text) in sources().iter().filter(|(module, ..)| module != "lib") {
@@ -167,7 +167,7 @@ fn modules_use_what_the_design_allows() {
 }
 
 #[test]
-fn no_two_modules_use_each_other() {
+fn modules_have_no_mutual_use() {
     for (module, uses) in MAY_USE {
         for other in uses {
             let back = MAY_USE
@@ -184,7 +184,7 @@ fn no_two_modules_use_each_other() {
 }
 
 #[test]
-fn crates_are_used_where_the_design_allows() {
+fn crate_users_match_design() {
     for (module, path, text) in sources() {
         let code = code(&text);
         for (krate, modules) in MAY_USE_CRATES {
@@ -200,7 +200,7 @@ fn crates_are_used_where_the_design_allows() {
 }
 
 #[test]
-fn crate_gpu_is_used_where_the_design_allows() {
+fn gpu_crate_users_match_design() {
     for (module, path, text) in sources() {
         let used = code(&text).contains("use gpu::");
         let may = ["probe", "world"].contains(&module.as_str());
@@ -215,7 +215,7 @@ fn crate_gpu_is_used_where_the_design_allows() {
 /// Everything a user sees passes the filter of `output`. The exceptions write to a parent process, or
 /// test for a terminal.
 #[test]
-fn only_output_writes_to_the_terminal() {
+fn only_output_writes_to_terminal() {
     let may = ["src/cli/style.rs", "src/main.rs"];
     let mut seen = 0;
     for (module, path, text) in sources() {
@@ -350,7 +350,7 @@ fn finds_used_modules() {
 
 /// Modules side by side depend on each other in one direction. Their parent may use them, and they their parent.
 #[test]
-fn modules_side_by_side_have_no_cycle() {
+fn sibling_modules_have_no_cycle() {
     let files: Vec<(Vec<String>, String)> = sources()
         .into_iter()
         .map(|(_, path, text)| (module_of(&path), code(&text)))

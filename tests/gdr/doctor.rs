@@ -24,7 +24,7 @@ fn findings<'a>(report: &'a Value, id: &str) -> Vec<&'a Value> {
 
 /// The ports that are findings are exactly those a person named, with those bits and that weight.
 #[test]
-fn acs_is_judged_on_the_paths_that_matter_and_nowhere_else() {
+fn acs_matters_only_on_paths() {
     let mut ports = 0;
     for name in names() {
         let expect = Machine::load(&name).expect();
@@ -88,7 +88,7 @@ fn acs_is_judged_on_the_paths_that_matter_and_nowhere_else() {
 }
 
 #[test]
-fn the_report_keeps_its_contract() {
+fn report_matches_schema() {
     for name in names() {
         let (run, report) = doctor(&name, &[]);
         assert_eq!(report["schema"], "gdr.doctor/1");
@@ -128,7 +128,7 @@ fn the_report_keeps_its_contract() {
 }
 
 #[test]
-fn the_list_names_every_check_of_the_catalogue() {
+fn list_names_every_check() {
     let run = gdr(&["doctor", "--list"]);
     let ids: Vec<&str> = run
         .stdout
@@ -208,7 +208,7 @@ fn the_list_names_every_check_of_the_catalogue() {
 
 /// What lies around the devices fails or warns on no machine that nobody broke there.
 #[test]
-fn what_is_around_the_devices_raises_no_false_alarm() {
+fn other_devices_raise_no_alarm() {
     // Ids, or families.
     const AROUND: [&str; 15] = [
         "peermem.buildable",
@@ -258,7 +258,7 @@ fn what_is_around_the_devices_raises_no_false_alarm() {
 }
 
 #[test]
-fn a_narrow_terminal_is_filled_and_not_overrun() {
+fn output_fits_narrow_terminal() {
     let dir = Machine::load("h200-x1").laid_out();
     let lines = |columns: &str| {
         let gdr = Gdr::new()
@@ -294,7 +294,7 @@ fn a_narrow_terminal_is_filled_and_not_overrun() {
 }
 
 #[test]
-fn the_platform_can_be_asserted_and_the_report_says_so() {
+fn reports_asserted_platform() {
     for (kind, word) in [("bare-metal", "bare metal"), ("guest", "virtual machine")] {
         let (_, report) = doctor("h200-x1", &["--platform", kind]);
         let finding = findings(&report, "platform.guest")[0];
@@ -305,7 +305,7 @@ fn the_platform_can_be_asserted_and_the_report_says_so() {
 }
 
 #[test]
-fn what_is_alike_on_many_devices_is_one_block() {
+fn groups_equal_findings() {
     let dir = scratch();
     let machine = Machine::load_changed("hgx-h100-8gpu-8nic", |json| {
         let roots = json["roots"].as_object_mut().expect("roots");
@@ -356,7 +356,7 @@ fn what_is_alike_on_many_devices_is_one_block() {
 }
 
 #[test]
-fn every_document_begins_with_schema_version_and_time() {
+fn documents_begin_with_header() {
     let dir = Machine::load("sound").laid_out();
     let commands: &[(&str, &[&str])] = &[
         ("gdr.doctor/1", &["doctor"]),
@@ -393,7 +393,7 @@ fn every_document_begins_with_schema_version_and_time() {
 }
 
 #[test]
-fn a_healthy_node_has_nothing_failed() {
+fn healthy_node_has_no_failure() {
     let (run, report) = doctor("hgx-h100-8gpu-8nic", &[]);
     let failed: Vec<&Value> = report["findings"]
         .as_array()
@@ -406,7 +406,7 @@ fn a_healthy_node_has_nothing_failed() {
 }
 
 #[test]
-fn profiles_weigh() {
+fn profile_sets_severity() {
     let weight = |profile: &str| {
         let (_, report) = doctor("h200-x1", &["--profile", profile]);
         findings(&report, "param.peer-mapping")[0]["severity"]

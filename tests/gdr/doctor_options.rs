@@ -30,7 +30,7 @@ fn ids(report: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn checks_are_chosen_by_id_and_by_family() {
+fn selects_checks_by_id_and_family() {
     let dir = Machine::load("hgx-h100-8gpu-8nic").laid_out();
     let two = report(dir.path(), &["--only", "pcie.acs,gpu.bar1"]);
     assert_eq!(ids(&two), ["gpu.bar1", "pcie.acs"]);
@@ -50,7 +50,7 @@ fn checks_are_chosen_by_id_and_by_family() {
 
 /// 0 all well, 1 something failed, 3 something required is unknown, 2 usage; and what counts as failed can be widened.
 #[test]
-fn exit_codes_say_how_it_ended() {
+fn exit_codes() {
     let sound = Machine::load("sound").laid_out();
     let well = ["--only", "gpu.present,pcie.link"];
     assert_eq!(doctor(sound.path(), &well).code, 0);
@@ -79,7 +79,7 @@ fn exit_codes_say_how_it_ended() {
 }
 
 #[test]
-fn quiet_shows_what_is_wrong_alone() {
+fn quiet_shows_only_problems() {
     let dir = Machine::load("hgx-acs-redirect").laid_out();
     let run = doctor(dir.path(), &["--platform", "bare-metal", "--quiet"]);
     assert!(run.stdout.contains("FAIL    pcie.acs"), "{}", run.stdout);
@@ -121,7 +121,7 @@ fn quiet_shows_what_is_wrong_alone() {
 
 /// A library's answer that is no JSON is noted where it is read.
 #[test]
-fn a_selection_reads_the_libraries_of_its_checks_alone() {
+fn selection_loads_only_needed_libraries() {
     let dir = Machine::load("sound").laid_out();
     for library in ["nvml", "cuda", "verbs"] {
         let file = dir.path().join(format!("gdr/{library}.json"));
@@ -153,7 +153,7 @@ fn a_selection_reads_the_libraries_of_its_checks_alone() {
 }
 
 #[test]
-fn a_check_alone_finds_what_it_finds_among_all() {
+fn single_check_matches_full_report() {
     for name in ["sound", "broken", "h200-x8", "hgx-acs-redirect"] {
         let dir = Machine::load(name).laid_out();
         let all = report(dir.path(), &["--profile", "all"]);
@@ -172,14 +172,14 @@ fn a_check_alone_finds_what_it_finds_among_all() {
 }
 
 #[test]
-fn verbose_shows_what_every_finding_rests_on() {
+fn verbose_shows_evidence() {
     let dir = Machine::load("sound").laid_out();
     let seen = |args: &[&str]| doctor(dir.path(), args).stdout.matches("evidence:").count();
     assert!(seen(&["--verbose"]) > seen(&[]) + 5);
 }
 
 #[test]
-fn each_profile_has_its_verdict() {
+fn profiles_have_verdicts() {
     let dir = Machine::load("hgx-acs-redirect").laid_out();
     let args = [
         "--platform",
@@ -205,7 +205,7 @@ fn each_profile_has_its_verdict() {
 }
 
 #[test]
-fn all_is_every_other_profile() {
+fn all_combines_profiles() {
     let dir = Machine::load("sound").laid_out();
     let all = report(dir.path(), &["--profile", "all"]);
     assert_eq!(
@@ -217,7 +217,7 @@ fn all_is_every_other_profile() {
 }
 
 #[test]
-fn users_have_profiles_of_their_own() {
+fn reads_user_profiles() {
     let machine = Machine::load("sound").laid_out();
     let home = tempfile::tempdir().expect("a temporary directory");
     let profiles = home.path().join("gdr/profiles");
@@ -270,7 +270,7 @@ fn users_have_profiles_of_their_own() {
 }
 
 #[test]
-fn markdown_holds_every_finding() {
+fn markdown_has_every_finding() {
     let dir = Machine::load("hgx-acs-redirect").laid_out();
     let text = doctor(
         dir.path(),
@@ -290,7 +290,7 @@ fn markdown_holds_every_finding() {
 
 #[test]
 #[ignore = "needs promtool"]
-fn promtool_finds_nothing_wrong_with_the_metrics() {
+fn promtool_accepts_metrics() {
     for name in ["sound", "hgx-acs-redirect", "broken", "grace-gh200"] {
         let dir = Machine::load(name).laid_out();
         let metrics = doctor(dir.path(), &["--profile", "all", "--format", "prometheus"]).stdout;

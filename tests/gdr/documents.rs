@@ -30,7 +30,7 @@ fn documents() -> Vec<PathBuf> {
 }
 
 #[test]
-fn local_links_lead_to_files() {
+fn local_links_exist() {
     let mut links = 0;
     for document in documents() {
         let text = fs::read_to_string(&document).expect("a document");
@@ -52,7 +52,7 @@ fn local_links_lead_to_files() {
 }
 
 #[test]
-fn the_readme_is_short() {
+fn readme_is_short() {
     let text = fs::read_to_string(root().join("README.md")).expect("README.md");
     assert!(
         text.lines().count() <= 200,
@@ -84,7 +84,7 @@ fn output(line: &str) -> String {
 /// A block "```console" begins with `$ gdr …` and shows what that prints. A last line `…` stands for the rest.
 /// GDR_BLESS=1 writes what is printed now, as many lines as the block had.
 #[test]
-fn examples_print_what_they_show() {
+fn examples_match_output() {
     const START: &str = "```console\n$ ";
     let mut examples = 0;
     for document in documents() {

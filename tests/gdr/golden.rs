@@ -52,7 +52,7 @@ fn answer(around: &Path, given: [&str; 2], question: &[&str]) -> String {
 }
 
 #[test]
-fn every_machine_answers_as_before() {
+fn machine_output_is_unchanged() {
     let dir = scratch();
     let mut wrong = Vec::new();
     for name in names() {
@@ -66,7 +66,7 @@ fn every_machine_answers_as_before() {
 
 /// Real machines, by the snapshots that were taken on them.
 #[test]
-fn every_recorded_machine_answers_as_before() {
+fn recorded_machine_output_is_unchanged() {
     let around = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded");
     let mut wrong = Vec::new();
     for name in recorded() {

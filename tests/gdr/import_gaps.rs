@@ -127,7 +127,7 @@ fn dump_without_network_functions_leaves_nics_unknown() {
 
 /// On POWER each host bridge is a PCI domain; `lstopo --no-bridges` leaves out what is above the devices.
 #[test]
-fn domains_decide_where_bridges_are_left_out() {
+fn domains_decide_without_bridges() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let device = |address: &str, ids: &str| {
         format!(r#"<object type="PCIDev" pci_busid="{address}" pci_type="{ids}"/>"#)

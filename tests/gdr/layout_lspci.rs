@@ -101,7 +101,7 @@ fn lspci_tree_of_captured_machine_matches() {
 
 #[test]
 #[ignore = "needs lspci"]
-fn lspci_reads_the_registers() {
+fn lspci_reads_registers() {
     let dir = Machine::load("hgx-acs-redirect").laid_out();
     let show = |bdf: &str| lspci(dir.path(), &["-vvv", "-s", bdf]);
     shows(

@@ -69,19 +69,19 @@ fn all_within_memory(inputs: &[Input], commands: &[&[&str]]) {
 }
 
 #[test]
-fn four_thousand_gpus_in_every_command_and_format() {
+fn four_thousand_gpus() {
     all_within_memory(&[gpus(4_000)], &COMMANDS);
 }
 
 #[test]
-fn a_small_file_with_eight_thousand_gpus() {
+fn small_file_with_many_gpus() {
     let small = compressed(&gpus(8_000));
     assert!(small.bytes.len() < 400_000, "{}", small.bytes.len());
     all_within_memory(&[small], first(2));
 }
 
 #[test]
-fn what_is_left_out_is_said() {
+fn reports_omitted_pairs() {
     let directory = scratch();
     let input = gpus(4_000);
     let file = input.written(directory.path());
@@ -152,7 +152,7 @@ fn snapshots_with_long_answers() {
 
 #[test]
 #[ignore = "slow: 8 MiB inputs"]
-fn snapshots_are_compared() {
+fn compares_snapshots() {
     let directory = scratch();
     let few = gpus(8).written(directory.path());
     for input in many_devices()
@@ -204,7 +204,7 @@ fn dumps_of_other_tools() {
 
 #[test]
 #[ignore = "slow: 8 MiB inputs"]
-fn logs_are_explained() {
+fn explains_logs() {
     let directory = scratch();
     for input in logs() {
         let file = input.written(directory.path());
@@ -216,7 +216,7 @@ fn logs_are_explained() {
 }
 
 #[test]
-fn profiles_are_read() {
+fn reads_profiles() {
     let directory = scratch();
     let machine = gpus(8).written(directory.path());
     for input in profiles() {
@@ -242,7 +242,7 @@ fn profiles_are_read() {
 }
 
 #[test]
-fn journals_are_read() {
+fn reads_journals() {
     for input in journals() {
         let root = scratch();
         let directory = root.path().join("var/lib/gdr/journal");
@@ -269,7 +269,7 @@ fn journals_are_read() {
 
 /// A machine laid out: thousands of GPUs, and single files of 8 MiB.
 #[test]
-fn roots_of_every_sort() {
+fn crowded_roots() {
     let root = scratch();
     crowded::lay_out_gpus(root.path(), 4_000);
     let everywhere = |root: &Path, commands: &[&[&str]], what: &str| {

@@ -78,7 +78,7 @@ fn leads_to_one(machine: &Machine, bdf: &str) -> bool {
 
 #[test]
 #[ignore = "needs recorded machines in ../shared"]
-fn control_bits_that_redirect_nothing_are_no_finding() {
+fn ineffective_control_bits_pass() {
     let mut set = 0;
     for mut machine in recorded_machines() {
         set += set_acs(&mut machine, HARMLESS, |_| true);
@@ -90,7 +90,7 @@ fn control_bits_that_redirect_nothing_are_no_finding() {
 
 #[test]
 #[ignore = "needs recorded machines in ../shared"]
-fn redirection_off_the_paths_is_no_finding() {
+fn redirection_off_path_passes() {
     let mut set = 0;
     for machine in recorded_machines() {
         let off: Vec<String> = machine
@@ -110,7 +110,7 @@ fn redirection_off_the_paths_is_no_finding() {
 /// The same machines with redirection on every port: silence above proves something.
 #[test]
 #[ignore = "needs recorded machines in ../shared"]
-fn redirection_on_the_paths_is_found() {
+fn redirection_on_path_is_found() {
     let mut found = 0;
     for mut machine in recorded_machines() {
         if set_acs(&mut machine, REDIRECTS, |_| true) > 0 {
@@ -123,7 +123,7 @@ fn redirection_on_the_paths_is_found() {
 /// A GPU that idles has slowed its link down; so have NVMe controllers and ports without a device.
 #[test]
 #[ignore = "needs recorded machines in ../shared"]
-fn links_that_idle_are_no_finding() {
+fn idle_links_pass() {
     let mut idle = 0;
     for mut machine in recorded_machines() {
         for device in &mut machine.devices {

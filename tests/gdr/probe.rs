@@ -34,7 +34,7 @@ fn sim(more: &[&str]) -> Run {
 }
 
 #[test]
-fn a_simulated_run_keeps_the_contract_and_says_that_it_is_one() {
+fn simulated_run_matches_schema() {
     let run = sim(&["--format", "json"]);
     assert_eq!(run.code, 0, "{} {}", run.stdout, run.stderr);
     let report = json(&run);
@@ -63,7 +63,7 @@ fn a_simulated_run_keeps_the_contract_and_says_that_it_is_one() {
 }
 
 #[test]
-fn every_part_of_the_probe_leaves_its_results() {
+fn bar1_probe_results() {
     let report = json(&sim(&["--format", "json"]));
     let of = |name: &str| -> Vec<&Value> {
         let found: Vec<&Value> = results(&report)
@@ -128,7 +128,7 @@ fn every_part_of_the_probe_leaves_its_results() {
 }
 
 #[test]
-fn a_kernel_can_be_forced_and_a_size_chosen() {
+fn forces_kernel_and_size() {
     let run = sim(&["--kernel", "portable", "--format", "json"]);
     let report = json(&run);
     assert_eq!(run.code, 0, "{}", run.stderr);
@@ -141,7 +141,7 @@ fn a_kernel_can_be_forced_and_a_size_chosen() {
 }
 
 #[test]
-fn a_reader_who_has_seen_enough_changes_nothing() {
+fn closed_pipe_keeps_exit_code() {
     let mut command = Gdr::new().args(SIM).args(["--format", "json"]).command();
     let mut child = command
         .stdout(Stdio::piped())
@@ -161,7 +161,7 @@ fn a_reader_who_has_seen_enough_changes_nothing() {
 }
 
 #[test]
-fn an_interruption_prints_what_was_measured_and_ends_with_3() {
+fn interrupt_prints_results_and_exits_with_3() {
     let mut command = Gdr::new()
         .args(["probe", "copy", "--sim", "--full", "--format", "json"])
         .command();
@@ -199,7 +199,7 @@ fn an_interruption_prints_what_was_measured_and_ends_with_3() {
 
 /// Sizes that end in the middle of a word, where the last place of a read is the buffer's end.
 #[test]
-fn odd_sizes_are_no_wrong_bytes() {
+fn odd_sizes_verify() {
     for _ in 0..3 {
         let run = Gdr::new()
             .args([
@@ -216,7 +216,7 @@ fn odd_sizes_are_no_wrong_bytes() {
 }
 
 #[test]
-fn a_curve_hides_no_failure() {
+fn curve_shows_failure() {
     let directory = tempfile::tempdir().expect("a directory");
     std::fs::write(directory.path().join("libcuda.so.1"), "no library").expect("a file");
     for format in ["curve", "svg"] {
@@ -232,7 +232,7 @@ fn a_curve_hides_no_failure() {
 
 /// A recorded machine is not probed: what is expected of it is told, and nothing looks as if it had been measured.
 #[test]
-fn of_a_recorded_machine_only_expectations_are_told() {
+fn recorded_machine_has_only_expectations() {
     let snapshot = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/tests/recorded/h200-x2/snapshot.json"
@@ -261,7 +261,7 @@ fn of_a_recorded_machine_only_expectations_are_told() {
 }
 
 #[test]
-fn usage_errors_end_with_2_and_a_word() {
+fn usage_errors_are_explained() {
     for (args, word) in [
         (&["--quick", "--full"][..], "cannot be used with"),
         (&["--sim", "--backend", "rm"], "cannot be used with"),
@@ -314,7 +314,7 @@ const COPY: [&str; 6] = [
 ];
 
 #[test]
-fn a_driver_that_hangs_is_given_up_with_what_was_waited_for() {
+fn hanging_driver_times_out() {
     let directory = tempfile::tempdir().expect("a directory");
     fake_cuda(
         directory.path(),
@@ -365,7 +365,7 @@ fn a_driver_that_hangs_is_given_up_with_what_was_waited_for() {
 }
 
 #[test]
-fn a_driver_that_crashes_or_refuses_is_a_failure_with_its_words() {
+fn reports_driver_crash_and_error() {
     for (body, words) in [
         (
             "std::process::abort()",
@@ -399,7 +399,7 @@ fn a_driver_that_crashes_or_refuses_is_a_failure_with_its_words() {
 }
 
 #[test]
-fn a_library_that_is_none_is_named() {
+fn names_invalid_library() {
     let directory = tempfile::tempdir().expect("a directory");
     std::fs::write(directory.path().join("libcuda.so.1"), "no library").expect("a file");
     let run = with_cuda(directory.path(), &COPY);
@@ -414,7 +414,7 @@ fn a_library_that_is_none_is_named() {
 }
 
 #[test]
-fn a_child_does_not_outlive_its_parent() {
+fn child_exits_with_parent() {
     let mut command = Gdr::new()
         .args(["probe", "copy", "--sim", "--full"])
         .command();

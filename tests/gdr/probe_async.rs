@@ -43,7 +43,7 @@ fn names(report: &Value) -> Vec<String> {
 }
 
 #[test]
-fn orders_and_words_are_probed_with_each_way_of_waiting() {
+fn probes_every_wait_mode() {
     let report = json(&[]);
     assert_eq!(
         (&report["probe"], &report["simulated"]),
@@ -64,7 +64,7 @@ fn orders_and_words_are_probed_with_each_way_of_waiting() {
 }
 
 #[test]
-fn a_gpu_without_an_hca_has_no_doorbells_and_the_report_says_what_was_left_out() {
+fn reports_omitted_doorbells() {
     let library = cuda::build(Driver::Current).expect("the simulated libcuda");
     let gdr = cuda::environment(&library, &cuda::machine("two"))
         .into_iter()
@@ -91,7 +91,7 @@ fn a_gpu_without_an_hca_has_no_doorbells_and_the_report_says_what_was_left_out()
 }
 
 #[test]
-fn a_software_hca_has_doorbells_and_a_loop_and_every_output_says_that_it_is_none() {
+fn software_hca_is_labelled() {
     let report = json(&["--size", "4096"]);
     let results = report["results"].as_array().expect("results");
     let of = |name: &str| {
@@ -138,7 +138,7 @@ fn a_software_hca_has_doorbells_and_a_loop_and_every_output_says_that_it_is_none
 }
 
 #[test]
-fn the_table_has_a_row_for_each_latency_and_the_curve_is_a_histogram() {
+fn table_and_curve_have_latencies() {
     let table = probe(&["--hca", "sim"]).stdout;
     for words in [
         "a stream reads a word in host memory, and answers",
@@ -162,7 +162,7 @@ fn the_table_has_a_row_for_each_latency_and_the_curve_is_a_histogram() {
 }
 
 #[test]
-fn without_a_gpu_it_fails_and_says_what_to_do() {
+fn fails_without_gpu() {
     let run = Gdr::new()
         .args(["probe", "async", "--quick", "--format", "json"])
         .run();
@@ -171,7 +171,7 @@ fn without_a_gpu_it_fails_and_says_what_to_do() {
 }
 
 #[test]
-fn an_interruption_ends_it_soon_with_what_it_has() {
+fn interrupt_prints_partial_results() {
     let mut child = Gdr::new()
         .args([
             "probe", "async", "--sim", "--full", "--hca", "sim", "--format", "json",
@@ -205,7 +205,7 @@ fn an_interruption_ends_it_soon_with_what_it_has() {
 }
 
 #[test]
-fn a_proxy_has_the_stream_drive_any_card() {
+fn proxy_drives_any_nic() {
     let run = with_nic(&["--device", "mlx5_1:1", "--format", "json"]);
     assert_eq!(run.code, 0, "{} {}", run.stdout, run.stderr);
     let report: Value = serde_json::from_str(&run.stdout).expect("JSON");
@@ -235,7 +235,7 @@ fn a_proxy_has_the_stream_drive_any_card() {
 }
 
 #[test]
-fn a_card_that_is_not_there_and_a_library_that_is_not_are_told() {
+fn reports_missing_nic_or_library() {
     let run = with_nic(&["--device", "mlx5_9", "--format", "json"]);
     assert_eq!(run.code, 1, "{} {}", run.stdout, run.stderr);
     assert!(
@@ -290,7 +290,7 @@ fn named<'r>(report: &'r Value, name: &str) -> &'r Value {
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn a_card_is_driven_by_the_stream_itself() {
+fn stream_drives_nic() {
     let (run, report) = with_mlx5(&[]);
     assert_eq!(run.code, 0, "{report:#} {}", run.stderr);
     for name in [
@@ -312,7 +312,7 @@ fn a_card_is_driven_by_the_stream_itself() {
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn what_a_card_loses_or_refuses_is_told_and_nothing_hangs() {
+fn reports_lost_and_rejected_work() {
     // Of the first queue pair that rings, the doorbells' one, a completion that never comes; then one with the NIC's own syndrome.
     for (fault, words) in [
         (("FAKE_UVERBS_DROP", "1:100"), "completion"),

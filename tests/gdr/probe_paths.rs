@@ -125,7 +125,7 @@ fn reason(report: &Value, subject: &str, name: &str) -> String {
 }
 
 #[test]
-fn every_part_of_the_host_probe_leaves_its_results_and_nothing_else() {
+fn host_probe_results() {
     let ran = probe(&two(&json!({})), &HOST, &[]);
     assert_eq!(ran.run.code, 0, "{}{}", ran.run.stdout, ran.run.stderr);
     let report = ran.report();
@@ -174,7 +174,7 @@ fn every_part_of_the_host_probe_leaves_its_results_and_nothing_else() {
 }
 
 #[test]
-fn every_part_of_the_p2p_probe_leaves_its_results_and_nothing_else() {
+fn p2p_probe_results() {
     let ran = probe(&three(&json!({})), &P2P, &[]);
     assert_eq!(ran.run.code, 0, "{}{}", ran.run.stdout, ran.run.stderr);
     let report = ran.report();
@@ -226,7 +226,7 @@ fn every_part_of_the_p2p_probe_leaves_its_results_and_nothing_else() {
 }
 
 #[test]
-fn copies_that_succeed_and_deliver_nothing_are_wrong_with_their_pair_and_offset() {
+fn detects_copies_without_effect() {
     for (copies, found) in [("zero", Some("0x00000000 found")), ("drop", None)] {
         let machine = two(&json!({"pairs": [{"from": 1, "to": 0, "copies": copies}]}));
         let ran = probe(&machine, &P2P, &[]);
@@ -260,7 +260,7 @@ fn copies_that_succeed_and_deliver_nothing_are_wrong_with_their_pair_and_offset(
 }
 
 #[test]
-fn a_pair_without_access_is_told_why_and_the_others_are_measured() {
+fn reports_pair_without_access() {
     let pairs = json!([{"from": 0, "to": 1, "can_access": false}, {"from": 1, "to": 0, "can_access": false}]);
     let ran = probe(&three(&json!({"pairs": pairs})), &P2P, &[]);
     assert_eq!(ran.run.code, 1, "{}", ran.run.stdout);
@@ -284,7 +284,7 @@ fn a_pair_without_access_is_told_why_and_the_others_are_measured() {
 }
 
 #[test]
-fn a_gpu_that_cannot_be_had_is_told_and_the_others_are_measured() {
+fn reports_unavailable_gpu() {
     // Exclusive mode and held by another (46), prohibited (101).
     for code in [46, 101] {
         let machine = three(&json!({"gpus": [
@@ -315,7 +315,7 @@ fn a_gpu_that_cannot_be_had_is_told_and_the_others_are_measured() {
 }
 
 #[test]
-fn a_full_gpu_and_a_host_without_memory_are_told() {
+fn reports_exhausted_memory() {
     let full = three(&json!({"gpus": [
         {"bdf": "0000:03:00.0", "errors": {"cuMemAlloc_v2": 2}}, {"bdf": "0000:05:00.0"}, {"bdf": "0000:07:00.0"},
     ]}));
@@ -341,7 +341,7 @@ fn a_full_gpu_and_a_host_without_memory_are_told() {
 
 /// An Xid: the contexts of the process are lost. A second process goes on with the other pairs.
 #[test]
-fn an_xid_in_the_middle_ends_one_pair_and_not_the_others() {
+fn xid_ends_one_pair() {
     let fails = json!({"cuMemcpyPeerAsync": {"calls": 5, "code": 719, "sticky": true}});
     let machine = three(&json!({"gpus": [
         {"bdf": "0000:03:00.0"}, {"bdf": "0000:05:00.0"}, {"bdf": "0000:07:00.0", "errors_after": fails},
@@ -385,7 +385,7 @@ fn an_xid_in_the_middle_ends_one_pair_and_not_the_others() {
 }
 
 #[test]
-fn the_visible_gpus_are_those_that_are_probed() {
+fn probes_visible_gpus() {
     let visible = [("CUDA_VISIBLE_DEVICES", "2,0")];
     let ran = probe(&three(&json!({})), &P2P, &visible);
     assert_eq!(ran.run.code, 0, "{}", ran.run.stdout);
@@ -406,7 +406,7 @@ fn the_visible_gpus_are_those_that_are_probed() {
 }
 
 #[test]
-fn mig_instances_of_one_gpu_are_told_that_they_never_reach_each_other() {
+fn mig_instances_have_no_peer_access() {
     let machine = two(&json!({
         "gpu": {"name": "NVIDIA H200 MIG 3g.71gb"},
         "gpus": [{"bdf": "0000:03:00.0"}, {"bdf": "0000:03:00.0"}],
@@ -422,7 +422,7 @@ fn mig_instances_of_one_gpu_are_told_that_they_never_reach_each_other() {
 }
 
 #[test]
-fn a_driver_that_hangs_in_one_pair_is_given_up_and_the_next_begun() {
+fn hanging_pair_is_skipped() {
     let machine = two(&json!({"gpus": [
         {"bdf": "0000:03:00.0"},
         {"bdf": "0000:05:00.0", "hang_in": "cuMemcpyPeerAsync"},
@@ -449,7 +449,7 @@ fn a_driver_that_hangs_in_one_pair_is_given_up_and_the_next_begun() {
 }
 
 #[test]
-fn of_a_machine_that_is_not_here_what_is_expected_is_told() {
+fn recorded_machine_has_expectations() {
     let root = Machine::load("sound").laid_out();
     for probe in ["host", "p2p"] {
         let run = Gdr::new()

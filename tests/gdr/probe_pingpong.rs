@@ -110,7 +110,7 @@ fn ended(mut child: Child, others: &[u32]) -> (Value, Option<i32>) {
 }
 
 #[test]
-fn messages_go_to_another_process_and_back_changed() {
+fn transforms_messages_in_another_process() {
     let run = Gdr::new().args(SIM).args(["json", "--size", "4096"]).run();
     assert_eq!(run.code, 0, "{} {}", run.stdout, run.stderr);
     let report: Value = serde_json::from_str(&run.stdout).expect("JSON");
@@ -149,7 +149,7 @@ fn messages_go_to_another_process_and_back_changed() {
 }
 
 #[test]
-fn a_far_process_that_is_killed_is_told_by_both() {
+fn reports_killed_child() {
     for delay in [0, 100] {
         let (child, far) = begun("remote", &[]);
         std::thread::sleep(Duration::from_millis(delay));
@@ -181,7 +181,7 @@ fn a_far_process_that_is_killed_is_told_by_both() {
 }
 
 #[test]
-fn a_near_process_that_is_killed_leaves_no_far_one() {
+fn child_exits_with_killed_parent() {
     let (child, near) = begun("local", &[]);
     std::thread::sleep(Duration::from_millis(50));
     let others: Vec<u32> = children(child.id()).iter().map(|(pid, _)| *pid).collect();
@@ -197,7 +197,7 @@ fn a_near_process_that_is_killed_leaves_no_far_one() {
 }
 
 #[test]
-fn a_far_process_that_is_stopped_is_given_up() {
+fn stopped_child_times_out() {
     let (child, far) = begun("remote", &["--library-timeout", "2"]);
     std::thread::sleep(Duration::from_millis(50));
     signal(far, Signal::STOP);
@@ -216,7 +216,7 @@ fn a_far_process_that_is_stopped_is_given_up() {
 }
 
 #[test]
-fn an_interruption_in_the_middle_leaves_nothing_behind() {
+fn interrupt_leaves_no_process() {
     let (child, _) = begun("remote", &[]);
     std::thread::sleep(Duration::from_millis(50));
     let others: Vec<u32> = children(child.id()).iter().map(|(pid, _)| *pid).collect();
@@ -231,7 +231,7 @@ fn an_interruption_in_the_middle_leaves_nothing_behind() {
 }
 
 #[test]
-fn two_processes_with_a_simulated_card_each_do_not_meet_and_it_says_so() {
+fn simulated_nics_cannot_connect() {
     let library = verbs::build().expect("the simulated libibverbs");
     let environment = verbs::environment(&library, &verbs::machine("two"));
     let gdr = Gdr::new().args([
@@ -318,7 +318,7 @@ fn task(which: &str, ordinal: Option<u32>) -> Value {
 }
 
 #[test]
-fn a_gpu_that_takes_no_second_process_is_told_as_such() {
+fn reports_exclusive_gpu() {
     let directory = tempfile::tempdir().expect("a directory");
     let machine = directory.path().join("exclusive.json");
     // CUDA_ERROR_DEVICE_UNAVAILABLE of cuda.h: what exclusive mode answers the second.
@@ -359,7 +359,7 @@ fn a_gpu_that_takes_no_second_process_is_told_as_such() {
 }
 
 #[test]
-fn a_child_without_the_other_process_ends() {
+fn child_without_peer_exits() {
     for which in ["local", "remote"] {
         let mut alone = Alone::new(&task(which, None), &[]);
         assert_eq!(alone.says(), "ready");

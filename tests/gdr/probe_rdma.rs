@@ -136,7 +136,7 @@ const TWO: [&str; 6] = [
 ];
 
 #[test]
-fn between_one_port_and_itself_and_between_two_cards_every_byte_is_right() {
+fn loopback_and_two_nics_verify() {
     for (machine, options, subject) in [
         ("two", HOST.as_slice(), "mlx5_0:1"),
         ("two", TWO.as_slice(), "mlx5_0:1 -> mlx5_1:1"),
@@ -177,7 +177,7 @@ fn between_one_port_and_itself_and_between_two_cards_every_byte_is_right() {
 }
 
 #[test]
-fn without_sizes_of_ones_own_the_message_rate_is_told_and_several_pairs_carry_it() {
+fn default_sizes_measure_message_rate() {
     let bench = Bench::of("two", &json!({}));
     let run = bench
         .gdr()
@@ -210,7 +210,7 @@ fn without_sizes_of_ones_own_the_message_rate_is_told_and_several_pairs_carry_it
 }
 
 #[test]
-fn the_table_names_both_ends_and_the_commands_of_perftest() {
+fn table_names_ends_and_perftest_commands() {
     let bench = Bench::of("roce", &json!({}));
     let run = bench
         .gdr()
@@ -233,7 +233,7 @@ fn the_table_names_both_ends_and_the_commands_of_perftest() {
 }
 
 #[test]
-fn what_arrives_wrong_is_wrong_though_the_card_says_that_all_is_well() {
+fn detects_corruption_despite_success() {
     for (how, opcode, names) in [
         (
             "zero",
@@ -285,7 +285,7 @@ fn what_arrives_wrong_is_wrong_though_the_card_says_that_all_is_well() {
 }
 
 #[test]
-fn an_atomic_operation_that_did_nothing_is_wrong() {
+fn detects_lost_atomic() {
     for (opcode, name) in [("fetch_add", "fetch-add"), ("compare_swap", "compare-swap")] {
         let patch = json!({"verbs": {"corrupt": {"as": "drop", "opcode": opcode}}});
         let report = Bench::of("two", &patch).probe(&HOST);
@@ -296,7 +296,7 @@ fn an_atomic_operation_that_did_nothing_is_wrong() {
 }
 
 #[test]
-fn every_status_of_a_request_that_fails_is_told_in_words() {
+fn explains_completion_errors() {
     for (status, words) in [
         (1, "the message is longer than the posted buffer"),
         (2, "the queue pair is inconsistent"),
@@ -335,7 +335,7 @@ fn every_status_of_a_request_that_fails_is_told_in_words() {
 }
 
 #[test]
-fn where_nothing_arrives_at_all_it_says_so() {
+fn reports_missing_arrival() {
     let patch = json!({"verbs": {"fail": [{"nth": 1, "status": 12, "opcode": "write"}]}});
     let report = Bench::of("roce", &patch).probe(&TWO);
     let reason = report.reason();
@@ -347,7 +347,7 @@ fn where_nothing_arrives_at_all_it_says_so() {
 }
 
 #[test]
-fn what_never_completes_is_given_up() {
+fn lost_completion_times_out() {
     let patch = json!({"verbs": {"swallow": 5}});
     let begun = Instant::now();
     let report = Bench::of("two", &patch).probe(&[&TWO[..], &["--library-timeout", "2"]].concat());
@@ -360,7 +360,7 @@ fn what_never_completes_is_given_up() {
 }
 
 #[test]
-fn a_card_that_hangs_in_a_call_is_given_up_by_the_parent() {
+fn hanging_call_times_out() {
     let bench = Bench::of("two", &json!({"hang_in": "ibv_reg_mr"}));
     let begun = Instant::now();
     let run = bench
@@ -379,7 +379,7 @@ fn a_card_that_hangs_in_a_call_is_given_up_by_the_parent() {
 }
 
 #[test]
-fn a_port_that_is_down_or_goes_down_or_is_not_there_is_told() {
+fn reports_inactive_ports() {
     let refused = |patch: Value, options: &[&str]| {
         Bench::of("two", &patch).probe(options).reason().to_owned()
     };
@@ -422,7 +422,7 @@ fn a_port_that_is_down_or_goes_down_or_is_not_there_is_told() {
 }
 
 #[test]
-fn ports_of_different_mtus_take_the_smaller_one_and_say_so() {
+fn uses_smaller_mtu() {
     let devices = json!([{"name": "mlx5_0"}, {"name": "mlx5_1", "active_mtu": 1024}]);
     let report = Bench::of("two", &json!({"verbs": {"devices": devices}})).probe(&TWO);
     assert_eq!(report.code, 0, "{:#}", report.value);
@@ -434,7 +434,7 @@ fn ports_of_different_mtus_take_the_smaller_one_and_say_so() {
 }
 
 #[test]
-fn memory_that_is_not_registered_is_told() {
+fn reports_registration_failure() {
     let report = Bench::of("two", &json!({"verbs": {"memlock": 4096}})).probe(&HOST);
     let reason = report.reason();
     assert!(
@@ -446,7 +446,7 @@ fn memory_that_is_not_registered_is_told() {
 }
 
 #[test]
-fn gpu_memory_goes_by_the_first_road_that_works() {
+fn uses_first_working_memory_path() {
     let probe = |patch: Value, options: &[&str]| {
         let bench = Bench::of("two", &patch).with_gpus(&json!({}));
         bench.probe(&[&["--gpu", "0"], options].concat())
@@ -529,7 +529,7 @@ fn gpu_memory_goes_by_the_first_road_that_works() {
 }
 
 #[test]
-fn gpu_memory_that_arrives_wrong_is_seen_by_the_gpu() {
+fn gpu_detects_corruption() {
     let patch = json!({"verbs": {"corrupt": {"as": "flip", "opcode": "write", "memory": "device", "over": 4096}}});
     let report = Bench::of("two", &patch)
         .with_gpus(&json!({}))
@@ -549,7 +549,7 @@ fn gpu_memory_that_arrives_wrong_is_seen_by_the_gpu() {
 }
 
 #[test]
-fn a_simulated_gpu_goes_by_host_memory_and_every_output_says_that_it_is_simulated() {
+fn simulated_gpu_uses_staged_path() {
     let bench = Bench::of("two", &json!({}));
     let report = bench.probe(&["--sim", "--device", "mlx5_0"]);
     assert_eq!(
@@ -583,7 +583,7 @@ fn a_simulated_gpu_goes_by_host_memory_and_every_output_says_that_it_is_simulate
 }
 
 #[test]
-fn every_gpu_meets_every_card_in_a_matrix() {
+fn matrix_has_every_pair() {
     let bench = Bench::of("two", &json!({})).with_gpus(&json!({}));
     let run = bench.gdr().args(["--all", "--size", "65536"]).run();
     assert_eq!(run.code, 0, "{} {}", run.stdout, run.stderr);
@@ -606,7 +606,7 @@ fn every_gpu_meets_every_card_in_a_matrix() {
 }
 
 #[test]
-fn a_library_that_cannot_be_loaded_is_told() {
+fn reports_unloadable_library() {
     let empty = tempfile::tempdir().expect("a temporary directory");
     fs::write(empty.path().join("libibverbs.so.1"), "no library").expect("a file");
     let run = Gdr::new()

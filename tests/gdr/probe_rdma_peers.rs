@@ -171,7 +171,7 @@ fn hostile_attempts_leave_nothing_behind() {
 
 /// Three threads open connections without end while the true peer comes.
 #[test]
-fn a_flood_of_connections_does_not_keep_the_peer_out() {
+fn flood_does_not_block_peer() {
     let (listens, invitation) = Side::listening(&json!({}), &[]);
     let port = address(&invitation).port();
     let ends = AtomicBool::new(false);
@@ -212,12 +212,12 @@ fn a_flood_of_connections_does_not_keep_the_peer_out() {
 /// `cargo test --test gdr probe_rdma_peers:: -- --ignored --nocapture`
 #[test]
 #[ignore = "manual: makes 100,000 connections"]
-fn manual_100_000_hostile_attempts_leave_nothing_behind() {
+fn manual_100_000_hostile_attempts() {
     attempts(100_000);
 }
 
 #[test]
-fn a_connection_that_is_not_the_next_one_is_refused() {
+fn rejects_unexpected_connection() {
     let (listens, invitation) = Side::listening(&json!({}), &[]);
     let link = met(&invitation);
     let has = json!({"has": {"host": "liar\u{1b}[2J\u{202e}", "ends": [{"subject": "x", "limit": null}]}});
@@ -461,7 +461,7 @@ fn lie(
 const SHORT: [&str; 2] = ["--library-timeout", "3"];
 
 #[test]
-fn a_client_that_knows_the_secret_and_lies_ends_the_server_and_no_worse() {
+fn lying_client_stops_server() {
     let usual = [
         json!({"has": {"host": "liar", "ends": [{"subject": "x", "limit": null}]}}),
         json!({"begin": {"number": 0, "subject": "x", "end": 0, "room": 8}}),
@@ -475,7 +475,7 @@ fn a_client_that_knows_the_secret_and_lies_ends_the_server_and_no_worse() {
 }
 
 #[test]
-fn a_server_that_knows_the_secret_and_lies_ends_the_client_and_no_worse() {
+fn lying_server_stops_client() {
     let usual = [
         json!({"has": {"host": "liar", "ends": [{"subject": "x", "limit": null}]}}),
         json!({"say": [0, {"offer": {

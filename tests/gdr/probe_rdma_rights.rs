@@ -51,7 +51,7 @@ const REMOTE_READ: u64 = 4;
 const REMOTE_ATOMIC: u64 = 8;
 
 #[test]
-fn memory_is_open_to_one_operation_at_a_time_and_no_longer_than_its_test_case() {
+fn access_rights_last_one_test_case() {
     let notes = notes();
     let mut open = BTreeMap::new();
     let mut seen = BTreeSet::new();
@@ -94,7 +94,7 @@ fn memory_is_open_to_one_operation_at_a_time_and_no_longer_than_its_test_case() 
 }
 
 #[test]
-fn numbers_of_packets_and_keys_of_datagrams_are_other_ones_each_time() {
+fn psns_and_qkeys_vary() {
     let runs = [notes(), notes()];
     let of = |key: &str, kind: Option<u64>| -> Vec<u64> {
         // Ready to send.
@@ -152,7 +152,7 @@ fn calls() -> Vec<String> {
 }
 
 #[test]
-fn gpu_memory_is_cleared_before_a_card_can_reach_it() {
+fn clears_gpu_memory_before_registration() {
     let calls = calls();
     let first = |name: &str| calls.iter().position(|call| call.starts_with(name));
     let registered = first("ibv_reg_").expect("memory is registered");

@@ -37,7 +37,7 @@ fn at_work() -> (Side, Side) {
 }
 
 #[test]
-fn ctrl_c_at_either_side_ends_both_soon_and_both_say_why() {
+fn interrupt_ends_both_ends() {
     for first in [true, false] {
         let (listens, leads) = at_work();
         let (pressed, other) = if first {
@@ -57,7 +57,7 @@ fn ctrl_c_at_either_side_ends_both_soon_and_both_say_why() {
 }
 
 #[test]
-fn a_side_that_is_killed_ends_the_other_soon() {
+fn killed_end_stops_other() {
     for first in [true, false] {
         let (listens, leads) = at_work();
         let (killed, other) = if first {
@@ -82,7 +82,7 @@ fn a_side_that_is_killed_ends_the_other_soon() {
 }
 
 #[test]
-fn a_child_that_crashes_at_one_side_is_told_at_both() {
+fn both_ends_report_crash() {
     for first in [true, false] {
         let (listens, leads) = at_work();
         let inner = if first {
@@ -106,7 +106,7 @@ fn a_child_that_crashes_at_one_side_is_told_at_both() {
 }
 
 #[test]
-fn who_is_no_gdr_is_turned_away_and_the_one_that_comes_next_is_served() {
+fn serves_after_invalid_client() {
     let (listens, invitation) = Side::listening(&json!({}), &[]);
     for stranger in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"{\"gdr_rendezvous\":99}\n"] {
         let mut stream = TcpStream::connect(&invitation.address).expect("a listener");
@@ -152,7 +152,7 @@ fn who_is_no_gdr_is_turned_away_and_the_one_that_comes_next_is_served() {
 }
 
 #[test]
-fn a_listener_of_another_sort_is_told() {
+fn reports_foreign_listener() {
     let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = socket.local_addr().expect("an address").to_string();
     std::thread::spawn(move || {
@@ -176,7 +176,7 @@ fn a_listener_of_another_sort_is_told() {
 }
 
 #[test]
-fn two_processes_of_a_launcher_meet_without_being_told_where() {
+fn launcher_processes_connect() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let meets = |environments: [&[(&str, &str)]; 2], options: &[&str]| {
         let sides = environments
@@ -236,7 +236,7 @@ fn of_process(id: u32, what: &str) -> String {
 }
 
 #[test]
-fn the_secret_is_no_argument_and_the_child_that_touches_the_card_has_none() {
+fn secret_stays_in_parent() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let file = directory.path().join("secret");
     let secret = "5a".repeat(32);
@@ -280,7 +280,7 @@ fn the_secret_is_no_argument_and_the_child_that_touches_the_card_has_none() {
 }
 
 #[test]
-fn nothing_of_the_card_is_touched_before_there_is_a_peer() {
+fn opens_nic_after_connection() {
     let (listens, invitation) = Side::listening(&json!({}), &[]);
     let mut strangers = Vec::new();
     for number in 0..50 {
@@ -309,7 +309,7 @@ fn nothing_of_the_card_is_touched_before_there_is_a_peer() {
 }
 
 #[test]
-fn without_a_secret_two_processes_of_one_machine_meet_and_no_others() {
+fn default_secret_is_per_machine() {
     let mut listens = Side::start(&json!({}), &[], &["--no-secret", "--listen", "127.0.0.1:0"]);
     let line = listens.line();
     assert!(
@@ -352,7 +352,7 @@ fn without_a_secret_two_processes_of_one_machine_meet_and_no_others() {
 }
 
 #[test]
-fn what_is_no_secret_and_what_lacks_one_is_said_with_what_to_do() {
+fn reports_invalid_and_missing_secret() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let file = directory.path().join("secret");
     fs::write(&file, "5a".repeat(32)).expect("written");

@@ -37,7 +37,7 @@ impl Unusable {
 }
 
 #[test]
-fn every_probe_runs_and_compares_bytes_without_a_device_or_a_library() {
+fn probes_run_without_hardware() {
     let libraries = Unusable::new();
     for probe in PROBES {
         let run = libraries.probe(probe, "json");
@@ -70,7 +70,7 @@ fn every_probe_runs_and_compares_bytes_without_a_device_or_a_library() {
 
 #[test]
 #[ignore = "slow: 15 probes"]
-fn every_format_says_that_it_is_simulated() {
+fn every_format_is_labelled_simulated() {
     let libraries = Unusable::new();
     for probe in PROBES {
         for format in ["table", "curve", "svg"] {
@@ -86,7 +86,7 @@ fn every_format_says_that_it_is_simulated() {
 }
 
 #[test]
-fn the_simulated_nic_moves_the_simulated_gpus_memory_in_every_way_that_a_connection_has() {
+fn simulated_nic_runs_every_operation() {
     let libraries = Unusable::new();
     let run = libraries.probe("rdma", "json");
     let report: Value = serde_json::from_str(&run.stdout).expect("JSON");
@@ -121,7 +121,7 @@ fn the_simulated_nic_moves_the_simulated_gpus_memory_in_every_way_that_a_connect
 }
 
 #[test]
-fn what_only_a_real_nic_has_is_refused_of_the_simulated_one() {
+fn rejects_real_nic_options() {
     for option in [
         ["--memory-path", "staged"].as_slice(),
         &["--gid-index", "1"],

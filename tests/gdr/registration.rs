@@ -73,7 +73,7 @@ fn judged(answer: &Value) -> Value {
 }
 
 #[test]
-fn each_gpu_is_registered_with_each_card_and_the_roads_are_told_apart() {
+fn registers_each_gpu_with_each_nic() {
     let directory = tempfile::tempdir().expect("a directory");
     let log = directory.path().join("log");
     let nics = json!({"log": log, "verbs": {"dmabuf": 95}});
@@ -128,7 +128,7 @@ fn each_gpu_is_registered_with_each_card_and_the_roads_are_told_apart() {
 }
 
 #[test]
-fn without_a_road_doctor_fails_and_names_both_refusals() {
+fn doctor_names_errors_of_both_paths() {
     let answer = tried(
         &json!({}),
         &json!({"verbs": {"dmabuf": 93, "peermem": false}}),
@@ -150,7 +150,7 @@ fn without_a_road_doctor_fails_and_names_both_refusals() {
 }
 
 #[test]
-fn what_cuda_does_not_export_is_withheld() {
+fn memory_without_dma_buf_export() {
     let gpus = json!({"errors": {"cuMemGetHandleForAddressRange": 801}});
     let answer = tried(&gpus, &json!({}));
     let memory_paths = &answer["tried"][0]["trial"]["tried"]["mlx5_0"]["opened"];
@@ -165,7 +165,7 @@ fn what_cuda_does_not_export_is_withheld() {
 }
 
 #[test]
-fn a_gpu_that_is_taken_and_a_card_that_does_not_open_leave_the_others() {
+fn busy_gpu_and_unopenable_nic() {
     let gpus = json!({"gpus": [
         {"bdf": "0000:03:00.0", "errors": {"cuDevicePrimaryCtxRetain": 46}}, {"bdf": "0000:05:00.0"},
     ]});
@@ -196,7 +196,7 @@ fn a_gpu_that_is_taken_and_a_card_that_does_not_open_leave_the_others() {
 }
 
 #[test]
-fn where_a_library_shows_nothing_the_reason_is_told() {
+fn reports_missing_library() {
     for (gpus, nics, kind, words) in [
         (
             json!({}),

@@ -58,7 +58,7 @@ fn examine(seen: &mut BTreeMap<String, usize>, command: &str, runs: Vec<Run>, ac
 
 /// Snapshots go to the same file: each is whole, and the last one counts.
 #[test]
-fn readers_do_not_disturb_each_other() {
+fn concurrent_readers_agree() {
     let bench = Bench::of("sound", &json!({}));
     let root = bench.root().display().to_string();
     let file = bench.tools().join("s.json").display().to_string();
@@ -97,7 +97,7 @@ fn readers_do_not_disturb_each_other() {
 
 /// One of six makes the repair, whoever makes the directories; the others wait for nobody and say why.
 #[test]
-fn of_repairs_at_once_one_is_made() {
+fn concurrent_repairs_change_once() {
     let mut seen = BTreeMap::new();
     for _ in 0..rounds() {
         let user = ["Uid:\t1000\t1000\t1000\t1000", "CapEff:\t0000000000000000"];

@@ -76,7 +76,7 @@ fn doorbell(answer: &Value, gpu: usize) -> &Value {
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn the_doorbell_of_a_card_is_registered_with_each_gpu_and_given_back() {
+fn maps_doorbell_on_each_gpu() {
     let (answer, calls) = tried(&json!({}));
     assert_eq!(
         answer["tried"].as_array().map(Vec::len),
@@ -102,7 +102,7 @@ fn the_doorbell_of_a_card_is_registered_with_each_gpu_and_given_back() {
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn what_cuda_refuses_one_gpu_is_told_by_its_number_and_the_other_gpu_is_tried() {
+fn cuda_error_skips_one_gpu() {
     for (code, name, words) in [
         (800, "CUDA_ERROR_NOT_PERMITTED", "peer mappings"),
         (304, "CUDA_ERROR_OPERATING_SYSTEM", "follow_pfnmap_start"),
@@ -134,7 +134,7 @@ fn what_cuda_refuses_one_gpu_is_told_by_its_number_and_the_other_gpu_is_tried() 
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn a_gpu_that_cannot_be_used_is_not_tried() {
+fn skips_unusable_gpu() {
     let gpus = json!({"gpus": [
         {"bdf": "0000:03:00.0", "errors": {"cuDevicePrimaryCtxRetain": 46}}, {"bdf": "0000:05:00.0"},
     ]});
@@ -159,7 +159,7 @@ fn a_gpu_that_cannot_be_used_is_not_tried() {
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn a_card_whose_pages_are_refused_says_so_and_one_without_pages_of_their_own_has_shared_ones() {
+fn reports_failed_and_shared_pages() {
     let denied = |pages: &str| {
         let directory = tempfile::tempdir().expect("a directory");
         let gdr = gdr(&json!({}), directory.path()).env("FAKE_UVERBS_DENY", pages);
@@ -180,7 +180,7 @@ fn a_card_whose_pages_are_refused_says_so_and_one_without_pages_of_their_own_has
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn a_probe_of_the_card_tells_first_that_its_doorbell_is_refused_and_leaves_out_what_needs_it() {
+fn probe_reports_unmappable_doorbell_first() {
     let probed = |gpus: &Value| {
         let directory = tempfile::tempdir().expect("a directory");
         let run = gdr(gpus, directory.path())

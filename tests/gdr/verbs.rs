@@ -46,7 +46,7 @@ fn answer(library: &Path, behaviour: &str, trials: bool) -> Value {
 
 #[test]
 #[ignore = "needs a C compiler, libibverbs-dev"]
-fn devices_are_listed_and_opened_only_for_a_trial() {
+fn opens_devices_only_for_trials() {
     let directory = library(&[]);
     let passive = &answer(directory.path(), "sound", false)["read"];
     assert_eq!(passive["devices"], json!(["mlx5_0", "mlx4_0"]));
@@ -74,7 +74,7 @@ fn devices_are_listed_and_opened_only_for_a_trial() {
 
 #[test]
 #[ignore = "needs a C compiler, libibverbs-dev"]
-fn what_fails_says_which_and_leaves_the_rest() {
+fn reports_failing_calls() {
     let directory = library(&[]);
     let closed = &answer(directory.path(), "closed", true)["read"]["trials"];
     for device in ["mlx5_0", "mlx4_0"] {
@@ -104,7 +104,7 @@ fn what_fails_says_which_and_leaves_the_rest() {
 
 #[test]
 #[ignore = "needs a C compiler, libibverbs-dev"]
-fn an_old_library_was_not_asked_for_what_it_lacks() {
+fn old_library_lacks_functions() {
     let directory = library(&["-DOLD"]);
     let old = &answer(directory.path(), "sound", true)["read"];
     assert_eq!(old["reg_dmabuf_mr"], json!({"known": false}));
@@ -116,7 +116,7 @@ fn an_old_library_was_not_asked_for_what_it_lacks() {
 
 #[test]
 #[ignore = "needs a C compiler, libibverbs-dev"]
-fn a_file_that_is_no_library_is_not_absent() {
+fn invalid_library_is_not_absent() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let text = "no library at all, and long enough to be read as one";
     std::fs::write(directory.path().join("libibverbs.so.1"), text).expect("a file");

@@ -107,7 +107,7 @@ fn has_word(line: &str, word: &str) -> bool {
 }
 
 #[test]
-fn retired_words_stay_out_of_the_repository() {
+fn repository_has_no_retired_words() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut paths = Vec::new();
     for part in [
@@ -160,7 +160,7 @@ fn retired_words_stay_out_of_the_repository() {
 }
 
 #[test]
-fn retired_sentences_stay_out_of_the_binary() {
+fn binary_has_no_retired_sentences() {
     let binary = fs::read(env!("CARGO_BIN_EXE_gdr")).expect("the binary");
     let text = String::from_utf8_lossy(&binary);
     assert!(

@@ -90,7 +90,7 @@ fn filled(word: &str, hostile: &[u8]) -> OsString {
 }
 
 #[test]
-fn arguments_are_repeated_printably() {
+fn prints_hostile_arguments() {
     let machine = Machine::load("h200-x1").laid_out();
     for command in COMMANDS {
         for hostile in HOSTILE {
@@ -113,7 +113,7 @@ fn arguments_are_repeated_printably() {
 }
 
 #[test]
-fn the_name_it_was_started_by_is_repeated_printably() {
+fn prints_hostile_program_name() {
     for args in [
         &["--help"][..],
         &["doctor", "--help"],
@@ -127,7 +127,7 @@ fn the_name_it_was_started_by_is_repeated_printably() {
 }
 
 #[test]
-fn variables_are_repeated_printably() {
+fn prints_hostile_variables() {
     let machine = Machine::load("sound").laid_out();
     let names = [
         "COLUMNS",
@@ -181,7 +181,7 @@ fn variables_are_repeated_printably() {
 }
 
 #[test]
-fn names_of_files_and_profiles_are_repeated_printably() {
+fn prints_hostile_file_names() {
     let bench = Bench::of("sound", &serde_json::json!({}));
     for hostile in HOSTILE
         .iter()
@@ -281,7 +281,7 @@ fn profile(bench: &Bench, directory: &Path, hostile: &str) {
 
 /// A journal lists what was done to a machine; another user may have written it.
 #[test]
-fn journals_are_listed_printably() {
+fn lists_hostile_journals() {
     let bench = Bench::of("sound", &serde_json::json!({}));
     let directory = bench.root().join("var/lib/gdr/journal");
     for hostile in HOSTILE {

@@ -185,7 +185,7 @@ static FREE: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
 });
 
 #[test]
-fn most_strings_of_a_snapshot_are_free() {
+fn snapshot_strings_are_replaceable() {
     for place in [
         "/files/*/text",
         "/files/*/names",
@@ -232,18 +232,18 @@ fn with_strings(most: usize, is_wanted: impl Fn(&str) -> bool) {
 }
 
 #[test]
-fn texts_of_a_snapshot_may_be_hostile() {
+fn hostile_snapshot_texts() {
     with_strings(400, |place| FREE.contains(place));
 }
 
 #[test]
-fn any_string_of_a_snapshot_may_be_hostile() {
+fn hostile_snapshot_strings() {
     with_strings(3, |_| true);
 }
 
 /// Names that stand in paths and in files alike, so that the machine stays whole: its devices are called so.
 #[test]
-fn names_of_a_machine_may_be_hostile() {
+fn hostile_device_names() {
     const NAMES: [&str; 12] = [
         "mlx5_0",
         "mlx5_1",

@@ -12,7 +12,7 @@ use crate::support::{Gdr, MEMORY, scratch};
 /// Names that lead out, links in a circle and out of the root, hard links, devices: nothing is written, and nothing that
 /// is not in the archive is read.
 #[test]
-fn an_archive_stays_in_itself() {
+fn archive_cannot_escape() {
     let outside = scratch();
     let secret = outside.path().join("version");
     fs::write(&secret, VERSION).expect("a file");
@@ -58,7 +58,7 @@ fn an_archive_stays_in_itself() {
 
 /// A report that is cut, damaged or no report is an error that says so, or it is read as far as it goes.
 #[test]
-fn a_broken_report_is_an_error_in_plain_words() {
+fn reports_broken_archive() {
     let archive = sosreport();
     let packed = gzip(&archive);
     let mut damaged = archive.clone();
@@ -143,7 +143,7 @@ fn every_prefix_is_handled() {
 
 /// What unpacks to far more than the file has stays within the memory that any input may take.
 #[test]
-fn bombs_stay_within_memory() {
+fn bombs_fit_memory_limit() {
     let directory = scratch();
     let start = "sosreport-x/";
     // A file of several members is made quickly.

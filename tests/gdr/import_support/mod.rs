@@ -40,7 +40,7 @@ fn outcomes(report: &Value) -> BTreeMap<(String, String), String> {
 }
 
 #[test]
-fn a_bug_report_has_devices_and_files() {
+fn bug_report_has_devices_and_files() {
     let root = scratch();
     for (path, text) in [
         ("proc/cmdline", "root=/dev/sda1 iommu=pt\n"),
@@ -105,7 +105,7 @@ fn a_bug_report_has_devices_and_files() {
 /// With the output of the real lspci, of each test machine.
 #[test]
 #[ignore = "needs lspci"]
-fn a_bug_report_gives_no_other_outcome() {
+fn bug_report_gives_same_outcome() {
     let (mut known, mut other) = (0, Vec::new());
     for name in names().iter().filter(|name| *name != "broken") {
         let root = Machine::load(name).laid_out();
@@ -203,7 +203,7 @@ fn archives_have_devices_and_files() {
 }
 
 #[test]
-fn a_compressed_log_is_explained() {
+fn explains_compressed_log() {
     let directory = scratch();
     let line = "[   12.3] nvidia_peermem: Unknown symbol ib_register_peer_memory_client (err -2)\n";
     let log = [SEPARATOR, FIRST, SEPARATOR, "dmesg:\n\n", line].concat();
@@ -235,7 +235,7 @@ fn a_compressed_log_is_explained() {
 /// An archive of the directories of a root, by the real tar, gives the outcomes of that root.
 #[test]
 #[ignore = "needs tar, gzip, xz and zstd"]
-fn an_archived_root_gives_no_other_outcome() {
+fn archived_root_gives_same_outcome() {
     let (mut known, mut other) = (0, Vec::new());
     let packed = [
         "--gzip",
