@@ -1,5 +1,5 @@
 /*
- * What the test programs share: a check that says where it failed, and a context on a SIMULATED GPU (crate fake-cuda).
+ * Helpers of the test programs: checks, and a context on a SIMULATED GPU (crate fake-cuda).
  */
 #ifndef CHECK_H
 #define CHECK_H
@@ -27,7 +27,7 @@ static inline CUcontext start(void)
     CUdevice device;
     CUcontext context;
     gds_sim_begin();
-    /* What waits for ever is ended. */
+    /* Ends a program that hangs. */
     alarm(240);
     EQUALS(CUDA_SUCCESS, cuInit(0));
     EQUALS(CUDA_SUCCESS, cuDeviceGet(&device, 0));
@@ -53,14 +53,14 @@ static inline void store(void *word, uint32_t value)
     __atomic_store_n((uint32_t *)word, value, __ATOMIC_RELEASE);
 }
 
-/* Waits, a minute at most, until a word has a value. */
+/* Waits up to a minute until a word has a value. */
 static inline void until(const void *word, uint32_t value)
 {
-    struct timespec begun, now;
-    clock_gettime(CLOCK_MONOTONIC, &begun);
+    struct timespec start_time, now;
+    clock_gettime(CLOCK_MONOTONIC, &start_time);
     while (seen(word) != value) {
         clock_gettime(CLOCK_MONOTONIC, &now);
-        if (now.tv_sec - begun.tv_sec > 60) {
+        if (now.tv_sec - start_time.tv_sec > 60) {
             fprintf(stderr, "a word is %#x, not %#x, after a minute\n", seen(word), value);
             exit(1);
         }

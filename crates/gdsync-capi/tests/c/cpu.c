@@ -1,6 +1,5 @@
 /*
- * The CPU does a list with the same meaning: in host memory, in GPU memory that it has a mapping of, in pinned memory; and not in
- * GPU memory that it does not reach.
+ * The CPU executes a list as a stream does: in host memory, mapped GPU memory and pinned memory, but not in unmapped GPU memory.
  */
 #include "check.h"
 
@@ -61,7 +60,7 @@ int main(void)
     all(pinned, pinned, GDS_MEMORY_GPU);
     all(gpu.h_ptr, (char *)gpu.d_ptr, GDS_MEMORY_GPU);
 
-    /* A device's memory without a mapping, what is over the end of one that has it, and none at all: nothing is done. */
+    /* Unmapped GPU memory, memory after the end of a mapping, and invalid memory: nothing is executed. */
     CUdeviceptr bare;
     EQUALS(CUDA_SUCCESS, cuMemAlloc(&bare, 4096));
     uint32_t source[2] = {7, 7};

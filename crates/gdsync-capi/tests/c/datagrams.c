@@ -1,20 +1,20 @@
 /*
- * Datagrams of a NIC: there and back in the order of streams and by the CPU, on InfiniBand and on RoCE; what their completions say; what
- * nobody takes; and every kind of bad request.
+ * Datagrams of a NIC: ping-pong by streams and by the CPU, on InfiniBand and RoCE; their completions; lost datagrams; and every kind of
+ * invalid request.
  */
 #include "pair.h"
 
 enum { KEY = 0x11223344, ROUTE = 40 };
 
-/* On a port, ready to send. */
+/* A side on a port, in RTS. */
 static struct side ready(uint8_t port)
 {
-    struct side side = new_side(far_card());
-    gds_qp_init_attr_t wanted_here = wanted();
+    struct side side = new_side(remote_nic());
+    gds_qp_init_attr_t ud_attributes = attributes();
     struct ibv_qp_attr attr;
     EQUALS(0, gds_destroy_qp(side.qp));
-    wanted_here.qp_type = IBV_QPT_UD;
-    side.qp = gds_create_qp(side.pd, side.context, &wanted_here, 0, GDS_CREATE_QP_DEFAULT);
+    ud_attributes.qp_type = IBV_QPT_UD;
+    side.qp = gds_create_qp(side.pd, side.context, &ud_attributes, 0, GDS_CREATE_QP_DEFAULT);
     CHECK(side.qp);
     EQUALS(IBV_QPT_UD, side.qp->qp->qp_type);
     memset(&attr, 0, sizeof attr);
@@ -29,8 +29,8 @@ static struct side ready(uint8_t port)
     return side;
 }
 
-/* The way to the NIC itself: its LID with a service level, or the GID of RoCE v2. */
-static struct ibv_ah *way(const struct side *side, uint8_t port)
+/* An address handle of the NIC itself: its LID with a service level, or its RoCE v2 GID. */
+static struct ibv_ah *address_handle(const struct side *side, uint8_t port)
 {
     struct ibv_ah_attr attr;
     memset(&attr, 0, sizeof attr);
@@ -57,7 +57,7 @@ static gds_send_wr to(gds_send_wr wr, struct ibv_ah *ah, const struct side *far)
     return wr;
 }
 
-/* A receive's completion: so many bytes of near's, with flags besides that of a route. */
+/* Checks the completion of a receive from `near`; `flags` without IBV_WC_GRH. */
 static void arrived(struct side *far, const struct side *near, uint64_t id, uint32_t bytes, unsigned flags, uint8_t port)
 {
     struct ibv_wc wc = poll_success(&far->qp->recv_cq, id, IBV_WC_RECV);
@@ -70,11 +70,11 @@ static void arrived(struct side *far, const struct side *near, uint64_t id, uint
     EQUALS(0, wc.dlid_path_bits);
 }
 
-/* One end's stream answers what it has waited for, before the other's has sent it: both rings go round. */
+/* Ping-pong by streams, long enough for both rings to wrap. */
 static void there_and_back(CUstream stream, struct side *near, struct side *far, uint8_t port)
 {
     CUstream other = new_stream();
-    struct ibv_ah *there = way(near, port), *back = way(far, port);
+    struct ibv_ah *there = address_handle(near, port), *back = address_handle(far, port);
     struct ibv_sge ping = sge_of(near, 0, 100), pong = sge_of(far, 1000 + ROUTE, 100);
     gds_send_wr *bad = NULL;
     for (int round = 0; round < 50; ++round) {
@@ -105,10 +105,10 @@ static void there_and_back(CUstream stream, struct side *near, struct side *far,
     EQUALS(CUDA_SUCCESS, cuStreamDestroy(other));
 }
 
-/* By the CPU; inline with immediate data; and a handle that is gone when the request is posted. */
+/* By the CPU; inline with immediate data; and with an address handle destroyed before the request is posted. */
 static void by_cpu(CUstream stream, struct side *near, struct side *far, uint8_t port)
 {
-    struct ibv_ah *ah = way(near, port);
+    struct ibv_ah *ah = address_handle(near, port);
     struct ibv_sge two[] = {sge_of(near, 0, 30), sge_of(near, 500, 12)};
     gds_send_wr *bad = NULL;
     gds_send_request_t request;
@@ -140,10 +140,10 @@ static void by_cpu(CUstream stream, struct side *near, struct side *far, uint8_t
     EQUALS(0, far->memory[1000 + ROUTE + 42]);
 }
 
-/* Another key, nobody's number, no receive: sent well, and lost. A receive without room for what comes before the message fails. */
+/* Wrong Q_Key, unknown QPN, no receive: sent successfully but lost. A receive without room for the GRH fails. */
 static void lost(struct side *near, struct side *far, uint8_t port)
 {
-    struct ibv_ah *ah = way(near, port);
+    struct ibv_ah *ah = address_handle(near, port);
     struct ibv_sge sge = sge_of(near, 0, 8);
     gds_send_wr *bad = NULL;
     const gds_send_wr good = to(work(1, IBV_WR_SEND, &sge, 1), ah, far);
@@ -169,10 +169,10 @@ static void lost(struct side *near, struct side *far, uint8_t port)
     EQUALS(0, ibv_destroy_ah(ah));
 }
 
-/* As many requests as were asked for, each with as many inline bytes. */
+/* The maximum number of requests, with the maximum of inline data. */
 static void full(struct side *near, struct side *far, uint8_t port)
 {
-    struct ibv_ah *ah = way(near, port);
+    struct ibv_ah *ah = address_handle(near, port);
     struct ibv_sge sge = sge_of(near, 0, INLINE);
     gds_send_wr *bad = NULL, wr = to(work(1, IBV_WR_SEND, &sge, 1), ah, far);
     gds_send_request_t request;
@@ -188,7 +188,7 @@ static void full(struct side *near, struct side *far, uint8_t port)
 
 static void misuse(CUstream stream, struct side *near, struct side *far)
 {
-    struct ibv_ah *ah = way(near, 1), *others = way(far, 1);
+    struct ibv_ah *ah = address_handle(near, 1), *others = address_handle(far, 1);
     struct ibv_sge sge = sge_of(near, 0, 8);
     const gds_send_wr good = to(work(1, IBV_WR_SEND, &sge, 1), ah, far);
     gds_send_request_t request;
@@ -199,7 +199,7 @@ static void misuse(CUstream stream, struct side *near, struct side *far)
             first.next = &wr;
             switch (i) {
             case 0: wr.wr.ud.ah = NULL; break;
-            /* As a connection has it. */
+            /* An opcode of connections. */
             case 1: wr = work(2, IBV_WR_SEND, &sge, 1); break;
             case 2: wr.wr.ud.ah = (struct ibv_ah *)((char *)ah + 1); break;
             case 3: wr.wr.ud.ah = others; break;
@@ -219,7 +219,7 @@ static void misuse(CUstream stream, struct side *near, struct side *far)
             CHECK(bad == &wr);
         }
     }
-    /* None of the lists was begun. */
+    /* Nothing of the lists was posted. */
     none(&near->qp->send_cq);
     gds_send_wr wr = good, *bad = NULL;
     EQUALS(0, gds_post_send(near->qp, &wr, &bad));
@@ -227,7 +227,7 @@ static void misuse(CUstream stream, struct side *near, struct side *far)
     none(&near->qp->send_cq);
     /* An address takes what a connection's entry has for the far memory, and more. */
     for (int i = 0; i < 3; ++i) {
-        gds_qp_init_attr_t attr = wanted();
+        gds_qp_init_attr_t attr = attributes();
         attr.qp_type = IBV_QPT_UD;
         attr.cap.max_send_sge = i == 0 ? 60 : 1;
         attr.cap.max_inline_data = i == 1 ? 941 : i == 2 ? 940 : 0;

@@ -1,7 +1,6 @@
 /*
- * Prints what the first of these answers that does not succeed: a word of GPU memory is written by a stream, then one of host
- * memory, with the argument "pinned" of CUDA's own. Something in CUDA was made to fail. With the argument cuInit there is no
- * context: that fails, too.
+ * Prints the first error of: a stream write to GPU memory, then to host memory, which is CUDA's pinned memory with the argument "pinned".
+ * A CUDA function is made to fail. With the argument cuInit there is no context either.
  */
 #include "check.h"
 

@@ -1,6 +1,5 @@
 /*
- * What goes wrong: work that fails ends its wait and is told, what is behind it is flushed; and queue pairs that are destroyed while
- * streams wait, or before streams ring.
+ * Failed work ends its wait and flushes later work; queue pairs are destroyed while streams wait, or before streams ring.
  */
 #include "pair.h"
 
@@ -12,11 +11,11 @@ static struct ibv_wc failed(struct gds_cq *cq, uint64_t id, enum ibv_wc_status s
     return wc;
 }
 
-/* Each cause, in the order of a stream that goes on; then the rest of the queue pair's work. */
+/* Each kind of error, with a stream that continues; then the queue pair's other work. */
 static void errors(CUstream stream)
 {
     for (int cause = 0; cause < 5; ++cause) {
-        struct side near = new_side("mlx5_0"), far = new_side(far_card());
+        struct side near = new_side("mlx5_0"), far = new_side(remote_nic());
         gds_send_wr *bad = NULL;
         join(&near, &far, gds_modify_qp);
         struct gds_cq *sent = &near.qp->send_cq, *received = &far.qp->recv_cq;
@@ -29,13 +28,13 @@ static void errors(CUstream stream)
         case 2: sge.lkey ^= 0x5500, expected = IBV_WC_LOC_PROT_ERR; break;
         case 3: sge.length = BYTES + 1, expected = IBV_WC_LOC_PROT_ERR; break;
         case 4:
-            /* Longer than what was posted for it. */
+            /* Longer than the receive. */
             wr.opcode = IBV_WR_SEND, expected = IBV_WC_REM_INV_REQ_ERR;
             post_receive(&far, 6, 0, 8);
             EQUALS(0, gds_stream_wait_cq(stream, received, 0));
             break;
         }
-        /* Not signalled: an error is told in any case. */
+        /* Not signalled, but errors always complete. */
         wr.send_flags = 0;
         CUstream other = new_stream();
         EQUALS(0, gds_stream_queue_send(other, near.qp, &wr, &bad));
@@ -49,7 +48,7 @@ static void errors(CUstream stream)
         failed(sent, 7, IBV_WC_WR_FLUSH_ERR);
         if (cause == 4)
             failed(received, 6, IBV_WC_LOC_LEN_ERR);
-        /* Its verbs queue pair is there still, in error; what comes is flushed, receives too. */
+        /* The verbs queue pair is in ERROR; later sends and receives are flushed. */
         struct ibv_qp_attr attr;
         struct ibv_qp_init_attr init;
         EQUALS(0, ibv_query_qp(near.qp->qp, &attr, IBV_QP_STATE, &init));
@@ -64,12 +63,12 @@ static void errors(CUstream stream)
     }
 }
 
-/* By the program: its queue pair to ERROR, by either way. */
+/* The program moves its queue pair to ERROR, by gds_modify_qp or ibv_modify_qp. */
 static void given_up(CUstream stream)
 {
     change *changes[] = {gds_modify_qp, by_verbs};
     for (int i = 0; i < 2; ++i) {
-        struct side near = new_side("mlx5_0"), far = new_side(far_card());
+        struct side near = new_side("mlx5_0"), far = new_side(remote_nic());
         struct ibv_qp_attr attr;
         memset(&attr, 0, sizeof attr);
         attr.qp_state = IBV_QPS_ERR;
@@ -84,11 +83,11 @@ static void given_up(CUstream stream)
     }
 }
 
-/* A stream waits for what never comes, in every pass of the ring; behind it a doorbell that is rung when nobody is there. */
+/* A stream waits for a completion that never comes, in every pass of the ring, and then rings a doorbell of the destroyed queue pair. */
 static void destroyed(CUstream stream)
 {
     for (int before = 0; before < 3 * DEPTH; before += DEPTH / 2) {
-        struct side near = new_side("mlx5_0"), far = new_side(far_card());
+        struct side near = new_side("mlx5_0"), far = new_side(remote_nic());
         gds_send_wr *bad = NULL;
         join(&near, &far, gds_modify_qp);
         struct ibv_sge sge = sge_of(&near, 0, 8);
@@ -106,7 +105,7 @@ static void destroyed(CUstream stream)
         EQUALS(0, gds_prepare_wait_cq(&near.qp->send_cq, wait + 1, 0));
         gds_descriptor_t list[5];
         memset(list, 0, sizeof list);
-        /* Nothing was sent for it; a stream is stuck here. */
+        /* Nothing is sent, so the stream waits here. */
         list[0].tag = GDS_TAG_WAIT, list[0].wait = wait;
         list[1] = wait_for(words, 1, GDS_WAIT_COND_EQ, GDS_MEMORY_HOST);
         list[2].tag = GDS_TAG_SEND, list[2].send = &send;
@@ -119,14 +118,14 @@ static void destroyed(CUstream stream)
         struct gds_qp *gone = near.qp;
         EQUALS(0, gds_destroy_qp(near.qp));
         near.qp = NULL;
-        near.may_stay = is_card();
+        near.may_stay = is_mlx5();
         memset(far.memory, 0, 8);
         memset(near.memory, 1, 8);
         store(words, 1);
         EQUALS(CUDA_SUCCESS, cuStreamSynchronize(stream));
         EQUALS(1, seen(words + 1));
         EQUALS(0, far.memory[0]);
-        /* And it is gone for everybody. */
+        /* All functions reject it. */
         EQUALS(EINVAL, gds_destroy_qp(gone));
         EQUALS(EINVAL, gds_stream_post_send(stream, &send));
         EQUALS(EINVAL, gds_stream_post_wait_cq(stream, wait));

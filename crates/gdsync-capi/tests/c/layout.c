@@ -89,7 +89,7 @@ SAME(sizeof(gds_mlx5_dword_wait_info_t), 16);
 SAME(offsetof(gds_mlx5_dword_wait_info_t, ptr), 0);
 SAME(offsetof(gds_mlx5_dword_wait_info_t, value), 8);
 
-/* Of queue pairs: as libgdsync 2.2 has them, but for the types; requests are as large as those of its DirectVerbs branch. */
+/* Queue pairs as in libgdsync 2.2, except for the types; requests have the size of those of its DirectVerbs branch. */
 SAME(GDS_CREATE_QP_DEFAULT, 0);
 SAME(GDS_CREATE_QP_WQ_ON_GPU, 1);
 SAME(GDS_CREATE_QP_TX_CQ_ON_GPU, 2);
@@ -121,7 +121,7 @@ SAME(offsetof(gds_mlx5_wait_info_t, cqe_ptr), 8);
 SAME(offsetof(gds_mlx5_wait_info_t, cqe_value), 16);
 SAME(offsetof(gds_mlx5_wait_info_t, flag_ptr), 24);
 SAME(offsetof(gds_mlx5_wait_info_t, flag_value), 32);
-/* What the library fills in and reads of verbs. */
+/* Structures of verbs that the library reads and writes. */
 SAME(sizeof(struct ibv_wc), 48);
 SAME(offsetof(struct ibv_wc, status), 8);
 SAME(offsetof(struct ibv_wc, opcode), 12);
@@ -156,7 +156,7 @@ SAME(IBV_WC_RNR_RETRY_EXC_ERR, 13);
 SAME(IBV_WC_REM_ABORT_ERR, 16);
 SAME(IBV_WC_GENERAL_ERR, 21);
 
-/* A pointer of another type does not take the function. */
+/* Checks the signatures: a function pointer of another type is an error. */
 struct gds_qp *(*create)(struct ibv_pd *, struct ibv_context *, gds_qp_init_attr_t *, int, int) = gds_create_qp;
 int (*destroy)(struct gds_qp *) = gds_destroy_qp;
 int (*modify)(gds_qp_t *, struct ibv_qp_attr *, int) = gds_modify_qp;

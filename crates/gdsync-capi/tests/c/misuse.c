@@ -1,6 +1,6 @@
 /*
- * Every function with every kind of bad argument. None crashes, each answers with a positive errno, and nothing is written or
- * put into a stream. Works without a context first, then with one.
+ * Every function with every kind of invalid argument. None crashes, each returns a positive errno, and nothing is written or posted to a
+ * stream. First without a context, then with one.
  */
 #include "check.h"
 
@@ -56,7 +56,7 @@ static void prepare(void)
     CHECK(memory.dest == to && memory.src == from && memory.count == 1024 && memory.flags == (2 | 16 | 32));
 }
 
-/* Both ways to have a list done, of which nothing may be: the first descriptor is well. */
+/* Lists of which nothing may be executed, by stream and by CPU. The first descriptor is valid. */
 static int post(CUstream stream, int by_cpu, size_t count, gds_descriptor_t *list, int flags)
 {
     return by_cpu ? gds_post_descriptors(count, list, flags) : gds_stream_post_descriptors(stream, count, list, flags);
@@ -78,7 +78,7 @@ static void lists(CUstream stream, int by_cpu)
     EQUALS(EINVAL, post(stream, by_cpu, 1, list, 1));
     EQUALS(EINVAL, post(stream, by_cpu, 1, list, -1));
 
-    /* What a program may have filled in without gds_prepare_…. */
+    /* Descriptors that a program may fill in without gds_prepare_…. */
     for (int i = 0; i < 18; ++i) {
         gds_descriptor_t bad;
         int expected = EINVAL;
@@ -147,14 +147,14 @@ static void memory(CUcontext context)
     for (size_t i = 0; i < 2; ++i) {
         EQUALS(0, gds_alloc_mapped_memory(&desc, 100, types[i]));
         const gds_mem_desc_t kept = desc;
-        /* Somebody else's pointers in it, then the memory itself, then once more. */
+        /* Wrong pointers, then the memory itself, then a second free. */
         gds_mem_desc_t wrong = desc;
         wrong.h_ptr = (char *)wrong.h_ptr + 4;
         EQUALS(EINVAL, gds_free_mapped_memory(&wrong));
         wrong = desc;
         wrong.flags = types[1 - i];
         EQUALS(EINVAL, gds_free_mapped_memory(&wrong));
-        /* Without a context it stays, and is still of use. */
+        /* Without a context it is not freed and stays usable. */
         EQUALS(CUDA_SUCCESS, cuCtxSetCurrent(NULL));
         EQUALS(EINVAL, gds_free_mapped_memory(&desc));
         EQUALS(EINVAL, gds_mlx5_get_dword_wait_info(desc.h_ptr, 1, GDS_MEMORY_HOST, &info));
@@ -195,7 +195,7 @@ int main(void)
     gds_mem_desc_t desc = {0};
     gds_mlx5_dword_wait_info_t info;
     gds_sim_begin();
-    /* Without a context: the CPU needs none, the rest says so. */
+    /* Without a context: only functions of the CPU work. */
     questions();
     prepare();
     lists(NULL, 1);
@@ -211,7 +211,7 @@ int main(void)
     lists(stream, 0);
     lists(stream, 1);
     memory(context);
-    /* CUDA's own refusals: no such stream, and an address that no GPU has. */
+    /* Errors of CUDA: no such stream, and an invalid address. */
     EQUALS(EINVAL, gds_stream_post_descriptors((CUstream)0x123450, 1, &one, 0));
     gds_descriptor_t nowhere = write_word((void *)0x1000, 1, GDS_MEMORY_GPU);
     EQUALS(EINVAL, gds_stream_post_descriptors(stream, 1, &nowhere, 0));

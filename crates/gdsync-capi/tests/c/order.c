@@ -1,12 +1,12 @@
 /*
- * A stream does a list in its order: it is stuck at each wait until the CPU lets it go, under each of the four conditions, in
- * host memory, GPU memory and pinned memory; and six hundred descriptors in one post.
+ * A stream executes a list in order: it stops at each wait until the CPU writes the word, for each of the four conditions, in host
+ * memory, GPU memory and pinned memory; and six hundred descriptors in one post.
  */
 #include "check.h"
 
 enum { STOP, FAR, BYTES = 16 };
 
-/* The words of one place, for the CPU and for the stream. */
+/* Words with their CPU and GPU addresses. */
 struct place {
     uint32_t *cpu;
     char *gpu;
@@ -25,7 +25,7 @@ static void in_order(CUstream stream, struct place at, int flush)
         write_word(far, 1, at.type),
         wait_for(stop, 7, GDS_WAIT_COND_EQ, wait),
         write_word(far, 2, at.type | GDS_WRITE_PRE_BARRIER),
-        /* Passed at once: 7 - 0xfffffff0 = 23 is not negative. */
+        /* Satisfied at once: 7 - 0xfffffff0 = 23 is not negative. */
         wait_for(stop, 0xfffffff0, GDS_WAIT_COND_GEQ, wait),
         write_word(bytes, 0, at.type),
         write_bytes(bytes, source, sizeof source, at.type | GDS_WRITE_MEMORY_PRE_BARRIER_SYS),
@@ -38,7 +38,7 @@ static void in_order(CUstream stream, struct place at, int flush)
     };
     store(at.cpu + STOP, 0x80000000);
     EQUALS(0, gds_stream_post_descriptors(stream, sizeof list / sizeof list[0], list, 0));
-    /* The list is the library's no more, nor is what was to be written. */
+    /* The list and the source of the write can be reused. */
     memset(list, 0xee, sizeof list);
     memset(source, 0xee, sizeof source);
 
@@ -57,7 +57,7 @@ static void in_order(CUstream stream, struct place at, int flush)
     store(at.cpu + STOP, 0x4f);
     usleep(2000);
     EQUALS(3, seen(at.cpu + FAR));
-    /* A bit of 0x30; bit 5, which NOR waits for to be clear, is set. */
+    /* A bit of 0x30; bit 5, which NOR requires to be clear, is set. */
     store(at.cpu + STOP, 0x20);
     until(at.cpu + FAR, 4);
     usleep(2000);
@@ -67,7 +67,7 @@ static void in_order(CUstream stream, struct place at, int flush)
     EQUALS(5, seen(at.cpu + FAR));
 }
 
-/* Of two waits by GEQ, the first stays stuck at a value just before. */
+/* A wait by GEQ is not satisfied by the preceding value. */
 static void cyclic(CUstream stream, struct place at)
 {
     memset(at.cpu, 0, 4096);
@@ -89,7 +89,7 @@ static void cyclic(CUstream stream, struct place at)
     EQUALS(2, seen(at.cpu + 1));
 }
 
-/* More than CUDA takes in one batch, and behind a wait, so that nothing of it is done meanwhile. */
+/* More than one batch of CUDA, after a wait, so that none is executed early. */
 static void many(CUstream stream, struct place at)
 {
     enum { COUNT = 600 };
@@ -127,9 +127,9 @@ int main(void)
         {host.h_ptr, host.h_ptr, GDS_MEMORY_HOST},
         {gpu.h_ptr, (char *)gpu.d_ptr, GDS_MEMORY_GPU},
         {pinned, pinned, GDS_MEMORY_GPU},
-        /* Plain memory that begins within a page. */
+        /* Ordinary memory that does not start at a page. */
         {(uint32_t *)((char *)plain + 100), (char *)plain + 100, GDS_MEMORY_HOST},
-        /* What libgdsync refuses: pinned memory by the name of plain memory. */
+        /* Pinned memory as GDS_MEMORY_HOST, which libgdsync rejects. */
         {pinned, pinned, GDS_MEMORY_HOST},
     };
     for (size_t i = 0; i < sizeof places / sizeof places[0]; ++i) {

@@ -1,13 +1,13 @@
 /*
- * Two connected queue pairs, and memory that each has registered: on two NICs of a SIMULATED libibverbs (crate fake-verbs), or
- * on the one NIC of rdma-core's own over a double of the kernel (crate fake-uverbs), which REMOTE_NIC names then.
+ * Two connected queue pairs with registered memory: on two NICs of a SIMULATED libibverbs (crate fake-verbs), or on one mlx5 NIC of
+ * rdma-core on a fake kernel (crate fake-uverbs), if REMOTE_NIC is set to its name.
  */
 #ifndef PAIR_H
 #define PAIR_H
 
 #include "check.h"
 
-enum { BYTES = 65536, DEPTH = 16, PIECES = 4, INLINE = 64 };
+enum { BYTES = 65536, DEPTH = 16, SGES = 4, INLINE = 64 };
 
 struct side {
     struct ibv_context *context;
@@ -16,11 +16,11 @@ struct side {
     unsigned char *memory;
     struct gds_qp *qp;
     uint16_t lid;
-    /* A NIC whose doorbell a stream may still ring stays. */
+    /* The objects of an mlx5 NIC stay if a stream may still ring a doorbell. */
     int may_stay;
 };
 
-static inline struct ibv_context *open_card(const char *name)
+static inline struct ibv_context *open_nic(const char *name)
 {
     int count = 0;
     struct ibv_device **list = ibv_get_device_list(&count);
@@ -34,24 +34,24 @@ static inline struct ibv_context *open_card(const char *name)
     return context;
 }
 
-static inline const char *far_card(void)
+static inline const char *remote_nic(void)
 {
     const char *name = getenv("REMOTE_NIC");
     return name ? name : "mlx5_1";
 }
 
-static inline int is_card(void)
+static inline int is_mlx5(void)
 {
     return getenv("REMOTE_NIC") != NULL;
 }
 
-static inline gds_qp_init_attr_t wanted(void)
+static inline gds_qp_init_attr_t attributes(void)
 {
     gds_qp_init_attr_t attr;
     memset(&attr, 0, sizeof attr);
     attr.qp_type = IBV_QPT_RC;
     attr.cap.max_send_wr = attr.cap.max_recv_wr = DEPTH;
-    attr.cap.max_send_sge = attr.cap.max_recv_sge = PIECES;
+    attr.cap.max_send_sge = attr.cap.max_recv_sge = SGES;
     attr.cap.max_inline_data = INLINE;
     return attr;
 }
@@ -62,7 +62,7 @@ static inline struct side new_side(const char *NIC)
     struct side side;
     struct ibv_port_attr port;
     memset(&side, 0, sizeof side);
-    side.context = open_card(NIC);
+    side.context = open_nic(NIC);
     side.pd = ibv_alloc_pd(side.context);
     CHECK(side.pd);
     side.memory = aligned_alloc(4096, BYTES);
@@ -70,7 +70,7 @@ static inline struct side new_side(const char *NIC)
     side.mr = ibv_reg_mr(side.pd, side.memory, BYTES,
                          IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
     CHECK(side.mr);
-    gds_qp_init_attr_t attr = wanted();
+    gds_qp_init_attr_t attr = attributes();
     side.qp = gds_create_qp(side.pd, side.context, &attr, 0, GDS_CREATE_QP_DEFAULT);
     CHECK(side.qp);
     EQUALS(0, ibv_query_port(side.context, 1, &port));
@@ -78,7 +78,7 @@ static inline struct side new_side(const char *NIC)
     return side;
 }
 
-/* Frees all of it. The queue pair may be gone already. */
+/* Frees everything. The queue pair may already be destroyed. */
 static inline void end_side(struct side *side)
 {
     if (side->qp)
@@ -90,7 +90,7 @@ static inline void end_side(struct side *side)
     free(side->memory);
 }
 
-/* By the library, or by verbs. */
+/* Connects by gds_modify_qp or ibv_modify_qp. */
 typedef int change(struct gds_qp *qp, struct ibv_qp_attr *attr, int mask);
 
 static inline int by_verbs(struct gds_qp *qp, struct ibv_qp_attr *attr, int mask)
@@ -166,7 +166,7 @@ static inline gds_send_wr work(uint64_t id, enum ibv_wr_opcode opcode, struct ib
     return wr;
 }
 
-/* At the remote side's memory. */
+/* With a remote address. */
 static inline gds_send_wr at(gds_send_wr wr, const struct side *far, size_t offset)
 {
     wr.wr.rdma.remote_addr = (uintptr_t)far->memory + offset;
@@ -185,12 +185,12 @@ static inline void post_receive(struct side *side, uint64_t id, size_t offset, u
     EQUALS(0, gds_post_recv(side->qp, &wr, &bad));
 }
 
-/* The next completion, a minute at most. */
+/* The next completion, within a minute. */
 static inline struct ibv_wc next(struct gds_cq *cq)
 {
     struct ibv_wc wc;
-    struct timespec begun, now;
-    clock_gettime(CLOCK_MONOTONIC, &begun);
+    struct timespec start_time, now;
+    clock_gettime(CLOCK_MONOTONIC, &start_time);
     for (;;) {
         memset(&wc, 0xcc, sizeof wc);
         int count = gds_poll_cq(cq, 1, &wc);
@@ -198,14 +198,14 @@ static inline struct ibv_wc next(struct gds_cq *cq)
             return wc;
         EQUALS(0, count);
         clock_gettime(CLOCK_MONOTONIC, &now);
-        if (now.tv_sec - begun.tv_sec > 60) {
+        if (now.tv_sec - start_time.tv_sec > 60) {
             fprintf(stderr, "no completion after a minute\n");
             exit(1);
         }
     }
 }
 
-/* A success of this number and sort. */
+/* Polls a successful completion with this id and opcode. */
 static inline struct ibv_wc poll_success(struct gds_cq *cq, uint64_t id, enum ibv_wc_opcode opcode)
 {
     struct ibv_wc wc = next(cq);

@@ -1,5 +1,5 @@
 /*
- * Every function of queue pairs with every kind of bad argument: an errno, and nothing done. The address sanitizer sees to the rest.
+ * Every function of queue pairs with every kind of invalid argument: returns an errno and does nothing. Run with the address sanitizer.
  */
 #include "pair.h"
 
@@ -16,7 +16,7 @@ static struct side near, far;
 
 static void creating(CUcontext context)
 {
-    gds_qp_init_attr_t attr = wanted();
+    gds_qp_init_attr_t attr = attributes();
     struct ibv_pd *const pd = near.pd;
     struct ibv_context *const device = near.context;
     REFUSED(EINVAL, gds_create_qp(NULL, device, &attr, 0, 0));
@@ -33,7 +33,7 @@ static void creating(CUcontext context)
     REFUSED(EINVAL, gds_create_qp(pd, device, &attr, 0, 8));
     REFUSED(EINVAL, gds_create_qp(pd, device, &attr, 0, -1));
     for (int i = 0; i < 10; ++i) {
-        gds_qp_init_attr_t bad = wanted();
+        gds_qp_init_attr_t bad = attributes();
         int expected = EINVAL;
         switch (i) {
         case 0: bad.cap.max_send_wr = 1 << 16; break;
@@ -42,11 +42,11 @@ static void creating(CUcontext context)
         case 3: bad.cap.max_recv_sge = 1000; break;
         case 4: bad.cap.max_inline_data = 4000; break;
         case 5: bad.cap.max_send_wr = 1 << 15, bad.cap.max_send_sge = 60; break;
-        /* A NIC does datagrams: datagrams.c. */
-        case 6: bad.qp_type = is_card() ? IBV_QPT_RAW_PACKET : IBV_QPT_UD, expected = is_card() ? EINVAL : EOPNOTSUPP; break;
+        /* An mlx5 NIC supports datagrams: datagrams.c. */
+        case 6: bad.qp_type = is_mlx5() ? IBV_QPT_RAW_PACKET : IBV_QPT_UD, expected = is_mlx5() ? EINVAL : EOPNOTSUPP; break;
         case 7: bad.qp_type = (enum ibv_qp_type)77; break;
         case 8: bad.srq = (struct ibv_srq *)near.memory, expected = EOPNOTSUPP; break;
-        /* More than the NIC has, which says so itself. */
+        /* More than the NIC supports: its error. */
         case 9: bad.cap.max_recv_sge = 60; break;
         }
         REFUSED(expected, gds_create_qp(pd, device, &bad, 0, 0));
@@ -56,8 +56,8 @@ static void creating(CUcontext context)
     EQUALS(CUDA_SUCCESS, cuCtxSetCurrent(context));
 }
 
-/* What is no queue pair, to all functions that take one. */
-static void nobody(CUstream stream)
+/* Unknown queue pairs in all functions. */
+static void unknown_queues(CUstream stream)
 {
     static struct gds_qp other;
     struct ibv_sge sge = sge_of(&near, 0, 8);
@@ -92,26 +92,26 @@ static void nobody(CUstream stream)
             EQUALS(-EINVAL, gds_poll_cq(queues[j], 1, &wc));
         }
     }
-    gds_qp_init_attr_t again = wanted();
+    gds_qp_init_attr_t again = attributes();
     near.qp = gds_create_qp(near.pd, near.context, &again, 0, 0);
     CHECK(near.qp);
 }
 
 static void sending(CUstream stream)
 {
-    struct ibv_sge sges[PIECES + 1];
+    struct ibv_sge sges[SGES + 1];
     gds_send_request_t request;
-    for (int i = 0; i <= PIECES; ++i)
+    for (int i = 0; i <= SGES; ++i)
         sges[i] = sge_of(&near, 0, 32);
     gds_send_wr good = at(work(1, IBV_WR_RDMA_WRITE, sges, 1), &far, 0);
-    for (int way = 0; way < 3; ++way) {
+    for (int call = 0; call < 3; ++call) {
         for (int i = 0; i < 16; ++i) {
             gds_send_wr first = good, wr = good, *bad = NULL;
             int expected = EINVAL;
             first.next = &wr;
             switch (i) {
             case 0: wr.num_sge = -1; break;
-            case 1: wr.num_sge = PIECES + 1; break;
+            case 1: wr.num_sge = SGES + 1; break;
             case 2: wr.num_sge = 1 << 30; break;
             case 3: wr.sg_list = NULL; break;
             case 4: wr.sg_list = (struct ibv_sge *)((char *)sges + 4); break;
@@ -128,11 +128,11 @@ static void sending(CUstream stream)
             case 14: sges[0].length = 1u << 31, expected = EINVAL; break;
             case 15: wr.send_flags |= IBV_SEND_INLINE, sges[0].addr = 0; break;
             }
-            int answer = way == 0   ? gds_prepare_send(near.qp, &first, &bad, &request)
-                         : way == 1 ? gds_stream_queue_send(stream, near.qp, &first, &bad)
+            int answer = call == 0   ? gds_prepare_send(near.qp, &first, &bad, &request)
+                         : call == 1 ? gds_stream_queue_send(stream, near.qp, &first, &bad)
                                     : gds_post_send(near.qp, &first, &bad);
             EQUALS(expected, answer);
-            /* Of the list, the second; a length that no entry has both have. */
+            /* The second of the list; with an invalid length, both are invalid. */
             CHECK(bad == (i == 14 ? &first : &wr));
             sges[0] = sge_of(&near, 0, 32);
         }
@@ -145,7 +145,7 @@ static void sending(CUstream stream)
     EQUALS(EINVAL, gds_prepare_send(near.qp, &good, NULL, NULL));
     EQUALS(EINVAL, gds_prepare_send(near.qp, &good, NULL, (gds_send_request_t *)((char *)&request + 4)));
     EQUALS(EINVAL, gds_stream_queue_send((CUstream)0x123450, near.qp, &good, NULL));
-    /* Nothing is left of all that: the queue pair is as new. */
+    /* The queue pair is unaffected. */
     usleep(2000);
     EQUALS(0, far.memory[0]);
     for (int i = 0; i < DEPTH; ++i)
@@ -157,10 +157,10 @@ static void sending(CUstream stream)
 
 static void receiving(void)
 {
-    struct ibv_sge sges[PIECES + 1];
+    struct ibv_sge sges[SGES + 1];
     struct ibv_recv_wr wr[2], *bad;
     struct ibv_wc wc[4];
-    for (int i = 0; i <= PIECES; ++i)
+    for (int i = 0; i <= SGES; ++i)
         sges[i] = sge_of(&near, 0, 8);
     for (int i = 0; i < 5; ++i) {
         memset(wr, 0, sizeof wr);
@@ -170,13 +170,13 @@ static void receiving(void)
         wr[0].wr_id = i;
         switch (i) {
         case 0: wr[1].num_sge = -1; break;
-        case 1: wr[1].num_sge = PIECES + 1; break;
+        case 1: wr[1].num_sge = SGES + 1; break;
         case 2: wr[1].sg_list = NULL; break;
         case 3: wr[1].sg_list = (struct ibv_sge *)((char *)sges + 1); break;
         case 4: wr[0].next = (struct ibv_recv_wr *)((char *)(wr + 1) + 1); break;
         }
         bad = NULL;
-        /* What comes before stays posted, as with verbs. */
+        /* Earlier ones stay posted, as with verbs. */
         EQUALS(EINVAL, gds_post_recv(near.qp, wr, &bad));
         CHECK(bad == wr[0].next);
     }
@@ -203,7 +203,7 @@ static void receiving(void)
     }
 }
 
-/* Requests of the wrong sort, of nobody, and changed, by every way that takes one. */
+/* Requests of the wrong kind, of unknown queues, and modified, in every function. */
 static void bad_send(CUstream stream, gds_send_request_t *request)
 {
     gds_mlx5_send_info_t info;
@@ -285,12 +285,12 @@ static void requests(CUstream stream)
     EQUALS(EINVAL, gds_post_wait_cq(sent, &wait, 1));
     EQUALS(EINVAL, gds_post_wait_cq(&near.qp->recv_cq, &wait, 0));
     EQUALS(EINVAL, gds_post_wait_cq(&far.qp->send_cq, &wait, 0));
-    /* None of it was posted: both are as good as new. */
+    /* None was posted: both are still valid. */
     EQUALS(0, gds_stream_post_send(stream, &send));
     EQUALS(0, gds_stream_post_wait_cq(stream, &wait));
     EQUALS(CUDA_SUCCESS, cuStreamSynchronize(stream));
     poll_success(sent, 1, IBV_WC_RDMA_WRITE);
-    /* A stream that is none: the CPU polls what nobody waits for then. */
+    /* With an invalid stream, the CPU polls the completion. */
     EQUALS(0, gds_post_send(near.qp, &wr, NULL));
     EQUALS(EINVAL, gds_stream_wait_cq((CUstream)0x123450, sent, 0));
     poll_success(sent, 1, IBV_WC_RDMA_WRITE);
@@ -306,7 +306,7 @@ static void changing(void)
     EQUALS(EOPNOTSUPP, gds_modify_qp(near.qp, &attr, IBV_QP_STATE));
     EQUALS(EINVAL, gds_modify_qp(near.qp, NULL, IBV_QP_STATE));
     EQUALS(EINVAL, gds_modify_qp(near.qp, (struct ibv_qp_attr *)((char *)&attr + 1), IBV_QP_STATE));
-    /* What verbs refuse: from RTS there is no way to RTR. */
+    /* Rejected by verbs: RTS to RTR. */
     attr.qp_state = IBV_QPS_RTR;
     EQUALS(EINVAL, gds_modify_qp(near.qp, &attr, IBV_QP_STATE));
 }
@@ -315,9 +315,9 @@ int main(void)
 {
     CUcontext context = start();
     CUstream stream = new_stream();
-    near = new_side("mlx5_0"), far = new_side(far_card());
+    near = new_side("mlx5_0"), far = new_side(remote_nic());
     creating(context);
-    nobody(stream);
+    unknown_queues(stream);
     join(&near, &far, gds_modify_qp);
     sending(stream);
     receiving();

@@ -1,6 +1,6 @@
 /*
- * Waits of the CPU for completions that do not come (the program is run with GDS_CPU_WAIT_TIMEOUT_MS=300): what was not done may be posted
- * again; a queue pair that is destroyed ends the wait of another thread.
+ * CPU waits for missing completions (run with GDS_CPU_WAIT_TIMEOUT_MS=300): unfinished requests can be posted again; destroying a queue
+ * pair ends the wait of another thread.
  */
 #include "pair.h"
 
@@ -16,13 +16,13 @@ static void *destroy_soon(void *qp)
 int main(void)
 {
     start();
-    /* Who waits for ever is ended by a signal. */
+    /* Ends a program that hangs. */
     alarm(120);
-    struct side near = new_side("mlx5_0"), far = new_side(far_card());
+    struct side near = new_side("mlx5_0"), far = new_side(remote_nic());
     near.may_stay = far.may_stay = 1;
     join(&near, &far, gds_modify_qp);
 
-    /* A message is on its way only once the second list is done: the first ends at its wait, and the send behind it was not rung. */
+    /* The first list waits for the message of the second one, so it times out, and its send is not rung. */
     gds_send_request_t send;
     gds_wait_request_t received, sent;
     post_receive(&far, 7, 0, 64);
@@ -45,7 +45,7 @@ int main(void)
     EQUALS(0, seen(flags + 1));
     EQUALS(0, far.memory[0]);
 
-    /* In the right order the same requests do it. */
+    /* In the right order the same requests succeed. */
     gds_descriptor_t right[] = {sends(&send), waits(&sent), waits(&received), write_word(flags + 1, 1, GDS_MEMORY_HOST)};
     EQUALS(0, gds_post_descriptors(4, right, 0));
     EQUALS(1, seen(flags + 1));
@@ -53,16 +53,16 @@ int main(void)
         EQUALS(0x5a, far.memory[i]);
     poll_success(&far.qp->recv_cq, 7, IBV_WC_RECV);
     poll_success(&near.qp->send_cq, 9, IBV_WC_SEND);
-    /* They are spent. */
+    /* They cannot be posted again. */
     EQUALS(EINVAL, gds_post_descriptors(4, right, 0));
 
-    /* What timed out may be given up instead. */
+    /* A wait that timed out can be abandoned. */
     EQUALS(0, gds_prepare_wait_cq(&far.qp->recv_cq, &received, 0));
     gds_descriptor_t alone = waits(&received);
     EQUALS(ETIMEDOUT, gds_post_descriptors(1, &alone, 0));
     EQUALS(0, gds_post_wait_cq(&far.qp->recv_cq, &received, 0));
 
-    /* A queue pair that another thread destroys: the word of the second wait is nobody's, and the list ends all the same. */
+    /* Another thread destroys the queue pair: the list ends, although nothing writes the word of the second wait. */
     EQUALS(0, gds_prepare_wait_cq(&near.qp->recv_cq, &received, 0));
     gds_descriptor_t ended[] = {waits(&received), wait_for(flags, 0x77, GDS_WAIT_COND_EQ, GDS_MEMORY_HOST)};
     pthread_t other;

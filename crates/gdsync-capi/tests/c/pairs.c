@@ -1,6 +1,6 @@
 /*
- * Queue pairs: every operation in the order of streams and by the CPU, its bytes and its completion; states changed by the library and
- * by verbs; what is posted before the queue pair may send waits.
+ * Queue pairs: data and completion of every operation, by streams and by the CPU; state changes by the library and by verbs; work posted
+ * before RTS waits.
  */
 #include "pair.h"
 
@@ -25,7 +25,7 @@ static void operations(CUstream stream, struct side *near, struct side *far, int
 
     fill(near->memory, BYTES, 1);
     memset(far->memory, 0, BYTES);
-    /* A message of three pieces; its receive is waited for by a stream, and then polled. */
+    /* A message with three SGEs; a stream waits for its receive, then the CPU polls it. */
     CUstream other = new_stream();
     post_receive(far, 70, 100, 1000);
     EQUALS(0, gds_stream_wait_cq(other, received, 0));
@@ -52,7 +52,7 @@ static void operations(CUstream stream, struct side *near, struct side *far, int
     none(sent);
     none(received);
 
-    /* Immediate data; inline, whose memory is free at once. The CPU polls what nobody waits for, and the offset goes along. */
+    /* Inline with immediate data; its memory can be reused at once. The CPU polls without a wait, which advances curr_offset. */
     unsigned char own[40];
     fill(own, sizeof own, 9);
     struct ibv_sge inlined[] = {{.addr = (uintptr_t)own, .length = 33}, {.addr = (uintptr_t)(own + 33), .length = 7}};
@@ -75,7 +75,7 @@ static void operations(CUstream stream, struct side *near, struct side *far, int
     EQUALS(offset + 1, sent->curr_offset);
     EQUALS(far_offset + 1, received->curr_offset);
 
-    /* Writes, told and not told, and a read behind a fence. */
+    /* Writes with and without immediate data, and a fenced read. */
     struct ibv_sge half = sge_of(near, 3000, 5000);
     gds_send_wr write = at(work(9, IBV_WR_RDMA_WRITE, &half, 1), far, 10000);
     POST(write);
@@ -99,7 +99,7 @@ static void operations(CUstream stream, struct side *near, struct side *far, int
     EQUALS(3000, wc.byte_len);
     CHECK(!memcmp(near->memory + 40000, far->memory + 30000, 1000) && !memcmp(near->memory + 42000, far->memory + 31000, 2000));
 
-    /* Atomic operations. */
+    /* Atomics. */
     uint64_t *word = (uint64_t *)(far->memory + 50000), *was = (uint64_t *)(near->memory + 50000);
     *word = 41;
     struct ibv_sge eight = sge_of(near, 50000, 8);
@@ -121,7 +121,7 @@ static void operations(CUstream stream, struct side *near, struct side *far, int
     EQUALS(42, *was);
     EQUALS(1000, *word);
 
-    /* A list: what is not signalled does not complete, and is done before what is. */
+    /* A list: unsignalled sends have no completion, and finish before signalled ones. */
     struct ibv_sge pieces[3];
     gds_send_wr list[3];
     for (int i = 0; i < 3; ++i) {
@@ -137,10 +137,10 @@ static void operations(CUstream stream, struct side *near, struct side *far, int
 #undef POST
 }
 
-/* What is rung and posted before the states allow it waits, and no call is needed to have it go on. */
+/* Work posted before the state allows it waits, and continues without a call. */
 static void too_early(CUstream stream)
 {
-    struct side near = new_side("mlx5_0"), far = new_side(far_card());
+    struct side near = new_side("mlx5_0"), far = new_side(remote_nic());
     gds_send_wr *bad = NULL;
     fill(near.memory, 64, 3);
     post_receive(&far, 1, 0, 64);
@@ -161,12 +161,12 @@ static void too_early(CUstream stream)
     end_side(&far);
 }
 
-/* Every send completes visibly, as the attribute asks; and a queue pair connected to itself. */
+/* sq_sig_all signals every send; on a queue pair connected to itself. */
 static void all_signalled(CUstream stream)
 {
     struct side side = new_side("mlx5_0");
     EQUALS(0, gds_destroy_qp(side.qp));
-    gds_qp_init_attr_t attr = wanted();
+    gds_qp_init_attr_t attr = attributes();
     int mine;
     attr.sq_sig_all = 1;
     attr.qp_context = &mine;
@@ -174,8 +174,8 @@ static void all_signalled(CUstream stream)
     side.qp = gds_create_qp(side.pd, side.context, &attr, 0, 0);
     CHECK(side.qp && attr.cap.max_send_wr == 5 && attr.send_cq == side.qp->send_cq.cq && attr.recv_cq == side.qp->recv_cq.cq);
     CHECK(side.qp->qp->qp_context == &mine && side.qp->dev_context == side.context);
-    /* Of a NIC it is a domain for one thread, of this one. */
-    CHECK(is_card() || side.qp->qp->pd == side.pd);
+    /* On mlx5 it is a thread domain within this one. */
+    CHECK(is_mlx5() || side.qp->qp->pd == side.pd);
     to_init(&side, gds_modify_qp);
     to_rtr(&side, &side, gds_modify_qp);
     to_rts(&side, gds_modify_qp);
@@ -204,7 +204,7 @@ int main(void)
     CUstream stream = new_stream();
     change *changes[] = {gds_modify_qp, by_verbs};
     for (int i = 0; i < 2; ++i) {
-        struct side near = new_side("mlx5_0"), far = new_side(far_card());
+        struct side near = new_side("mlx5_0"), far = new_side(remote_nic());
         EQUALS(0, near.qp->send_cq.curr_offset);
         join(&near, &far, changes[i]);
         operations(stream, &near, &far, 0);
@@ -213,8 +213,8 @@ int main(void)
         end_side(&near);
         end_side(&far);
     }
-    /* A NIC does not take what is rung before its queue pair sends. */
-    if (!is_card())
+    /* An mlx5 NIC ignores doorbells before RTS. */
+    if (!is_mlx5())
         too_early(stream);
     all_signalled(stream);
     EQUALS(CUDA_SUCCESS, cuStreamDestroy(stream));

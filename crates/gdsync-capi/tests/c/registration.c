@@ -1,6 +1,6 @@
 /*
- * Host memory is registered once for all words of its pages, as it is needed; what somebody else had registered is used and left;
- * what the library registered for memory of its own ends with that. How often CUDA was asked is counted by whoever runs this.
+ * Host memory is registered once per page, on first use; registrations of other code are used and kept; registrations of the library's
+ * own memory end with that memory. The test that runs this program counts the CUDA calls.
  */
 #include "check.h"
 
@@ -36,13 +36,13 @@ int main(void)
     stream = new_stream();
     char *const memory = pages(8);
 
-    /* 1: page 0 once, whatever word of it. Page 1 is not its business. */
+    /* 1: page 0 once, for any of its words; page 1 is not registered. */
     write_it(memory, 1);
     write_it(memory + 8, 2);
     write_it(memory + PAGE - 4, 3);
     CHECK(is_registered(memory) && !is_registered(memory + PAGE));
 
-    /* 2: bytes over a border: page 1 alone is new. */
+    /* 2: bytes across a page boundary: only page 1 is new. */
     uint32_t source[4] = {1, 2, 3, 4};
     gds_descriptor_t over = write_bytes(memory + PAGE - 8, source, sizeof source, GDS_MEMORY_HOST);
     EQUALS(0, gds_stream_post_descriptors(stream, 1, &over, 0));
@@ -50,7 +50,7 @@ int main(void)
     CHECK(!memcmp(memory + PAGE - 8, source, sizeof source));
     CHECK(is_registered(memory + PAGE) && !is_registered(memory + 2 * PAGE));
 
-    /* 3: the program's own registration is used (CUDA says 712), and stays the program's. */
+    /* 3: the program's registration is used (CUDA returns 712) and kept. */
     EQUALS(CUDA_SUCCESS, cuMemHostRegister(memory + 2 * PAGE, PAGE, CU_MEMHOSTREGISTER_DEVICEMAP));
     write_it(memory + 2 * PAGE + 4, 4);
     write_it(memory + 2 * PAGE + 8, 5);
@@ -61,12 +61,12 @@ int main(void)
     write_it(memory + 2 * PAGE + 4, 6);
     CHECK(is_registered(memory + 2 * PAGE));
 
-    /* 5: somebody ends what is the library's; the next use begins anew. */
+    /* 5: the program ends the library's registration; the next use registers again. */
     EQUALS(CUDA_SUCCESS, cuMemHostUnregister(memory));
     write_it(memory, 7);
     CHECK(is_registered(memory));
 
-    /* 6, 7, 8: two pages of which one is the program's: both as one are refused (712), then each by itself. */
+    /* 6, 7, 8: two pages, one registered by the program: both together fail (712), then each separately. */
     EQUALS(CUDA_SUCCESS, cuMemHostRegister(memory + 5 * PAGE, PAGE, CU_MEMHOSTREGISTER_DEVICEMAP));
     gds_descriptor_t mixed = write_bytes(memory + 5 * PAGE - 8, source, sizeof source, GDS_MEMORY_HOST);
     EQUALS(0, gds_stream_post_descriptors(stream, 1, &mixed, 0));
@@ -74,14 +74,14 @@ int main(void)
     CHECK(!memcmp(memory + 5 * PAGE - 8, source, sizeof source));
     CHECK(is_registered(memory + 4 * PAGE) && !is_registered(memory + 6 * PAGE));
 
-    /* A word for a kernel: the same page, no registration more; the GPU's own address as it is. */
+    /* A word for a kernel: the same page needs no registration; a GPU address is unchanged. */
     gds_mlx5_dword_wait_info_t info = {0};
     EQUALS(0, gds_mlx5_get_dword_wait_info((uint32_t *)memory + 3, 42, GDS_MEMORY_HOST, &info));
     CHECK(info.ptr == (uint32_t *)memory + 3 && info.value == 42);
     EQUALS(0, gds_mlx5_get_dword_wait_info((uint32_t *)0x7000, 43, GDS_MEMORY_GPU | GDS_WAIT_POST_FLUSH, &info));
     CHECK(info.ptr == (uint32_t *)0x7000 && info.value == 43);
 
-    /* 9 and its end: memory of the library's own; and again, so that nothing of the first is left. */
+    /* 9 and its end: the library's own memory, twice, so that nothing of the first remains. */
     for (int i = 0; i < 2; ++i) {
         gds_mem_desc_t desc = {0};
         EQUALS(0, gds_alloc_mapped_memory(&desc, 3 * PAGE, GDS_MEMORY_HOST));

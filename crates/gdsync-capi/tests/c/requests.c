@@ -1,6 +1,6 @@
 /*
- * Requests: prepared ahead and posted in lists by streams and by the CPU, copied, given up, appended to; full queues; rings that go round
- * many times; and addresses and values that a kernel would use.
+ * Requests: prepared, posted in lists by streams and by the CPU, copied, abandoned, appended to; full queues; rings that wrap many times;
+ * and addresses and values for kernels.
  */
 #include "pair.h"
 
@@ -19,7 +19,7 @@ static int post(CUstream stream, int by_cpu, size_t count, gds_descriptor_t *lis
     return by_cpu ? gds_post_descriptors(count, list, 0) : gds_stream_post_descriptors(stream, count, list, 0);
 }
 
-/* wait, send, wait for it, tell: as one list, of which nothing happens before the first wait is over. */
+/* wait, send, wait for it, write: as one list, which starts after the first wait. */
 static uint32_t words[16] __attribute__((aligned(4096)));
 
 static void *let_go(void *unused)
@@ -47,7 +47,7 @@ static void in_one_list(CUstream stream, int by_cpu)
     for (int i = 0; i < 30; ++i)
         EQUALS(0, gds_append_wait_cq(&wait, words + 2, 100 + i));
     EQUALS(ENOMEM, gds_append_wait_cq(&wait, words + 2, 1));
-    /* A copy is as good as the request itself. */
+    /* A copy is equivalent to the request. */
     memcpy(&copy, &send, sizeof copy);
     memset(&send, 0, sizeof send);
     gds_descriptor_t list[] = {
@@ -56,7 +56,7 @@ static void in_one_list(CUstream stream, int by_cpu)
         waits(&wait),
         write_word(words + 1, 5, GDS_MEMORY_HOST),
     };
-    /* `words` becomes the GPU's, too: appended words are by its addresses. */
+    /* Register `words`: appended writes use GPU addresses. */
     gds_mlx5_dword_wait_info_t seen_at;
     EQUALS(0, gds_mlx5_get_dword_wait_info(words + 2, 0, GDS_MEMORY_HOST, &seen_at));
     CHECK(seen_at.ptr == words + 2);
@@ -68,7 +68,7 @@ static void in_one_list(CUstream stream, int by_cpu)
     EQUALS(5, seen(words + 1));
     EQUALS(129, seen(words + 2));
     EQUALS(7, far.memory[5099]);
-    /* Each request is for once. */
+    /* Each request can be posted once. */
     EQUALS(EINVAL, post(stream, by_cpu, 1, list + 1));
     EQUALS(EINVAL, post(stream, by_cpu, 1, list + 2));
     poll_success(&near.qp->send_cq, 1, IBV_WC_RDMA_WRITE);
@@ -78,7 +78,7 @@ static void in_one_list(CUstream stream, int by_cpu)
     EQUALS(EINVAL, gds_post_wait_cq(&near.qp->send_cq, &wait, 0));
 }
 
-/* A list that is refused leaves its requests as they were. */
+/* A rejected list leaves its requests available. */
 static void refused(CUstream stream, int by_cpu)
 {
     struct ibv_sge sge;
@@ -103,7 +103,7 @@ static void refused(CUstream stream, int by_cpu)
     EQUALS(7, far.memory[6000]);
 }
 
-/* Prepared ahead, and posted in one call and one by one; a later one covers an earlier. */
+/* Prepared requests, posted in one call and one by one; the doorbell of a later one covers earlier ones. */
 static void many(CUstream stream)
 {
     struct ibv_sge sges[DEPTH + 1];
@@ -116,7 +116,7 @@ static void many(CUstream stream)
         EQUALS(0, gds_prepare_send(near.qp, &wr, &bad, requests + i));
         EQUALS(0, gds_prepare_wait_cq(&near.qp->send_cq, waiting + i, 0));
     }
-    /* Both are full; of a list nothing is taken then. */
+    /* Both queues are full; nothing of a list is posted. */
     gds_send_wr more = put(sges + DEPTH, 1, 0, 0, 1);
     gds_send_request_t request;
     EQUALS(ENOMEM, gds_prepare_send(near.qp, &more, &bad, &request));
@@ -127,12 +127,12 @@ static void many(CUstream stream)
     memset(far.memory + 7000, 0, DEPTH);
     EQUALS(0, gds_stream_post_send_all(stream, 3, requests));
     EQUALS(0, gds_stream_post_send(stream, requests + 4));
-    /* 3 was covered by 4, and would ring for less. */
+    /* The doorbell of 4 covered 3. */
     EQUALS(EINVAL, gds_stream_post_send(stream, requests + 3));
     EQUALS(0, gds_stream_post_send_all(stream, DEPTH - 5, requests + 5));
     EQUALS(0, gds_stream_post_wait_cq_all(stream, DEPTH - 1, waiting));
     EQUALS(CUDA_SUCCESS, cuStreamSynchronize(stream));
-    /* The last is waited for by nobody, after all. */
+    /* The last wait is abandoned. */
     EQUALS(EINVAL, gds_post_wait_cq(&near.qp->recv_cq, waiting + DEPTH - 1, 0));
     EQUALS(EINVAL, gds_post_wait_cq(&near.qp->send_cq, waiting, 0));
     for (int i = 0; i < DEPTH - 1; ++i)
@@ -144,7 +144,7 @@ static void many(CUstream stream)
     for (int i = 0; i < DEPTH; ++i)
         EQUALS(0x80 + i, far.memory[7000 + i]);
 
-    /* A list longer than the queue, and one that does not end. */
+    /* A list longer than the queue, and a cyclic one. */
     gds_send_wr list[DEPTH + 1];
     for (int i = 0; i <= DEPTH; ++i) {
         list[i] = put(sges + i, i, 0, 8000, 1);
@@ -152,7 +152,7 @@ static void many(CUstream stream)
     }
     EQUALS(ENOMEM, gds_prepare_send(near.qp, list, &bad, &request));
     CHECK(bad == list + DEPTH);
-    /* All of it was taken back. */
+    /* Everything was rolled back. */
     list[DEPTH - 1].next = NULL;
     EQUALS(0, gds_post_send(near.qp, list, &bad));
     for (int i = 0; i < DEPTH; ++i)
@@ -168,7 +168,7 @@ static int is_over(uint32_t word, uint32_t value, gds_wait_cond_flag_t condition
     }
 }
 
-/* As a kernel would: two writes, and then a wait of its own. */
+/* As a kernel: two writes, then a wait. */
 static void raw(void)
 {
     struct ibv_sge sge;
@@ -190,7 +190,7 @@ static void raw(void)
     for (int i = 0; i < 2; ++i) {
         CHECK(!send[i].membar && send[i].membar_full && send[i].dbrec_ptr && send[i].db_ptr);
         CHECK(wait[i].flag_value == 0 && wait[i].cond != GDS_WAIT_COND_EQ);
-        /* A record counts blocks, of which each has one, in network byte order; a doorbell begins an entry: RDMA_WRITE is 8. */
+        /* The record counts blocks, one per WQE, in network byte order; the doorbell is the start of the WQE: RDMA_WRITE is 8. */
         EQUALS(1, (uint16_t)(be32toh(send[1].dbrec_value) - be32toh(send[0].dbrec_value)));
         EQUALS(8, be64toh(send[i].db_value) >> 32 & 0xff);
         EQUALS(near.qp->qp->qp_num, (uint32_t)be64toh(send[i].db_value) >> 8);
@@ -214,7 +214,7 @@ static void raw(void)
     }
 }
 
-/* Rings of 16 go round hundreds of times: messages that streams send and wait for, with the CPU polling behind. */
+/* Rings of 16 wrap hundreds of times: streams send and wait, the CPU polls later. */
 static void round_and_round(CUstream stream)
 {
     enum { MESSAGES = 3000 };
@@ -246,11 +246,11 @@ static void round_and_round(CUstream stream)
     EQUALS(CUDA_SUCCESS, cuStreamDestroy(other));
 }
 
-/* As many requests as were asked for, each with as many inline bytes: more than an entry of pieces has room for. */
+/* The maximum number of requests with the maximum of inline data, which is larger than the SGEs. */
 static void full_of_inline_data(void)
 {
     struct side side = new_side("mlx5_0");
-    gds_qp_init_attr_t attr = wanted();
+    gds_qp_init_attr_t attr = attributes();
     struct ibv_sge sge = sge_of(&side, 0, 700);
     gds_send_wr *bad = NULL, wr = work(1, IBV_WR_SEND, &sge, 1);
     gds_send_request_t request;
@@ -269,7 +269,7 @@ int main(void)
 {
     start();
     CUstream stream = new_stream();
-    near = new_side("mlx5_0"), far = new_side(far_card());
+    near = new_side("mlx5_0"), far = new_side(remote_nic());
     join(&near, &far, gds_modify_qp);
     for (int by_cpu = 0; by_cpu < 2; ++by_cpu) {
         in_one_list(stream, by_cpu);
@@ -278,7 +278,7 @@ int main(void)
     many(stream);
     raw();
     round_and_round(stream);
-    /* Wherever the rings are by now. */
+    /* At any position of the rings. */
     many(stream);
     raw();
     end_side(&near);

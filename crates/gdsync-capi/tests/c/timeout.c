@@ -1,6 +1,6 @@
 /*
- * A wait of the CPU for a word that nobody writes ends with ETIMEDOUT after the time of GDS_CPU_WAIT_TIMEOUT_MS (the program is run with
- * 400), takes next to no CPU time, and leaves what comes after it undone. A word that is written ends it in time.
+ * A CPU wait for a word that is never written fails with ETIMEDOUT after GDS_CPU_WAIT_TIMEOUT_MS (run with 400), uses little CPU time, and
+ * later descriptors are not executed. Writing the word ends the wait.
  */
 #include "check.h"
 
@@ -25,7 +25,7 @@ static void *write_soon(void *word)
 int main(void)
 {
     start();
-    /* Who waits for ever is ended by a signal. */
+    /* Ends a program that hangs. */
     alarm(60);
     uint32_t *words = aligned_alloc(4096, 4096);
     memset(words, 0, 4096);
@@ -34,15 +34,15 @@ int main(void)
         wait_for(words, 5, GDS_WAIT_COND_EQ, GDS_MEMORY_HOST),
         write_word(words + 1, 2, GDS_MEMORY_HOST),
     };
-    double begun = seconds(CLOCK_MONOTONIC), used = seconds(CLOCK_THREAD_CPUTIME_ID);
+    double start_time = seconds(CLOCK_MONOTONIC), used = seconds(CLOCK_THREAD_CPUTIME_ID);
     EQUALS(ETIMEDOUT, gds_post_descriptors(3, list, 0));
-    double waited = seconds(CLOCK_MONOTONIC) - begun;
+    double waited = seconds(CLOCK_MONOTONIC) - start_time;
     used = seconds(CLOCK_THREAD_CPUTIME_ID) - used;
     CHECK(waited >= 0.4 && waited < 30);
     CHECK(used < waited / 4);
     EQUALS(1, seen(words + 1));
 
-    /* The same list, whose word comes late, and in time. */
+    /* The same list, with the word written before the timeout. */
     pthread_t other;
     EQUALS(0, pthread_create(&other, NULL, write_soon, words));
     EQUALS(0, gds_post_descriptors(3, list, 0));

@@ -1,4 +1,4 @@
-/* Linked against the library that ships and no CUDA: prints what a post into a stream answers. The CPU's works. */
+/* Linked with the released library and without CUDA: prints the result of a stream post. The CPU's post works. */
 #include <stdio.h>
 
 #include <gdsync.h>
