@@ -5,11 +5,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::support::{Gdr, Machine, Run, ended, gdr, names, scratch};
+use crate::support::{Gdr, Machine, Run, gdr, names, scratch};
 
 fn rejected(args: &[&str], words: &[&str]) {
     let run = gdr(args);
-    ended(&run, 2);
+    run.assert_code(2);
     assert_eq!(run.stdout, "", "{args:?}");
     for word in words {
         assert!(
@@ -86,7 +86,7 @@ fn rejects_directory_without_sysfs() {
         rejected(args, &[root, "neither sys/ nor proc/"]);
     }
     fs::create_dir(dir.path().join("proc")).expect("a directory");
-    ended(&gdr(&["undo", "--list", "--sysroot", root]), 0);
+    gdr(&["undo", "--list", "--sysroot", root]).assert_code(0);
 }
 
 #[test]
@@ -99,13 +99,13 @@ fn reports_truncated_snapshot() {
         .args(["snapshot", "-o"])
         .args([&whole])
         .run();
-    ended(&taken, 0);
+    taken.assert_code(0);
     let bytes = fs::read(&whole).expect("a snapshot");
     let file = dir.path().join("part.zst");
     for length in [4, 6, 8, 20, bytes.len() / 2, bytes.len() - 1] {
         fs::write(&file, &bytes[..length]).expect("a part of it");
         let run = gdr(&["topo", "--from", file.to_str().expect("a path")]);
-        ended(&run, 2);
+        run.assert_code(2);
         let wanted = format!(
             "gdr: --from {}: the Zstandard data ends too early: the file is truncated\n",
             file.display()
@@ -118,7 +118,7 @@ fn reports_truncated_snapshot() {
     }
     fs::write(&file, corrupt).expect("a file");
     let run = gdr(&["topo", "--from", file.to_str().expect("a path")]);
-    ended(&run, 2);
+    run.assert_code(2);
     assert!(
         run.stderr.ends_with(": the Zstandard data is corrupt\n"),
         "{}",
@@ -138,7 +138,7 @@ fn undo_without_journal_changes_nothing() {
         &["undo", "--list"],
     ] {
         let run = gdr(&[args, &["--sysroot", root]].concat());
-        ended(&run, if args.contains(&"--list") { 0 } else { 2 });
+        run.assert_code(if args.contains(&"--list") { 0 } else { 2 });
         let names: Vec<_> = fs::read_dir(dir.path())
             .expect("a directory")
             .flatten()
@@ -186,14 +186,14 @@ fn ordinary_user_sees_one_root_hint() {
     fs::set_permissions(&state, fs::Permissions::from_mode(0o700)).expect("its permissions");
     let root = dir.path().to_str().expect("a path");
     let run = as_nobody(&["undo", "--sysroot", root]);
-    ended(&run, 2);
+    run.assert_code(2);
     assert_eq!(
         run.stderr,
         "gdr: cannot open /var/lib/gdr: Permission denied. Run it as root: sudo gdr undo\n"
     );
     let run = as_nobody(&["fix", "memlock"]);
-    ended(&run, 3);
-    assert!(run.stderr.contains("root is required"), "{}", run.stderr);
+    run.assert_code(3);
+    run.assert_stderr("root is required");
     assert!(
         run.stderr.ends_with("Run: sudo gdr fix memlock\n"),
         "{}",
@@ -345,7 +345,7 @@ fn other_pages_fit_terminal() {
 #[test]
 fn long_help_has_man_sections() {
     let run = gdr(&["fix", "--help"]);
-    ended(&run, 0);
+    run.assert_code(0);
     let at = |heading: &str| {
         run.stdout
             .find(heading)

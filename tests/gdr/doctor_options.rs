@@ -82,7 +82,7 @@ fn exit_codes() {
 fn quiet_shows_only_problems() {
     let dir = Machine::load("hgx-acs-redirect").laid_out();
     let run = doctor(dir.path(), &["--platform", "bare-metal", "--quiet"]);
-    assert!(run.stdout.contains("FAIL    pcie.acs"), "{}", run.stdout);
+    run.assert_stdout("FAIL    pcie.acs");
     assert!(
         !run.stdout.contains("\npass ") && !run.stdout.contains("\nskip "),
         "{}",

@@ -195,7 +195,7 @@ fn uses_named_profiles() {
     );
     let wrong = gdr(&["explain", LINE, "--profile", "nosuch"]);
     assert_eq!((wrong.code, wrong.stdout.as_str()), (2, ""));
-    assert!(wrong.stderr.contains("'nosuch'"), "{}", wrong.stderr);
+    wrong.assert_stderr("'nosuch'");
 }
 
 #[test]

@@ -1,8 +1,6 @@
 //! Repairs through the built binary, on machines in directories: finding, plan, repair, check, undo, finding.
 
-use std::fs;
-
-use crate::support::{Bench, ended};
+use crate::support::Bench;
 use serde_json::{Value, json};
 
 /// A switch above GPU and NIC whose two ports redirect, as set by the kernel with an IOMMU: SV RR CR UF.
@@ -11,23 +9,11 @@ fn redirecting() -> Value {
         "02:00.0": {"acs_ctl": "001d"}, "02:01.0": {"acs_ctl": "001d"}}}}}}}}})
 }
 
-fn config(bench: &Bench, bdf: &str) -> Vec<u8> {
-    fs::read(
-        bench
-            .root()
-            .join(format!("sys/bus/pci/devices/{bdf}/config")),
-    )
-    .expect("configuration space")
-}
-
 #[test]
 fn clears_redirecting_ports_and_undoes_it() {
     let bench = Bench::of("sound", &redirecting());
     let before = bench.tree();
-    let (gpu, nic) = (
-        config(&bench, "0000:02:00.0"),
-        config(&bench, "0000:02:01.0"),
-    );
+    let (gpu, nic) = (bench.config("0000:02:00.0"), bench.config("0000:02:01.0"));
     let failed = |bench: &Bench| {
         let found = bench.outcomes("pcie.acs", &[]);
         let failed: Vec<&str> = found
@@ -40,39 +26,28 @@ fn clears_redirecting_ports_and_undoes_it() {
     failed(&bench);
 
     let plan = bench.gdr(&["fix-acs", "--dry-run"]);
-    ended(&plan, 0);
-    assert!(
-        plan.stdout
-            .contains("setpci -s 0000:02:00.0 ECAP_ACS+0x6.w=0000:000c  (it reads 001d now)"),
-        "{}",
-        plan.stdout
-    );
+    plan.assert_code(0);
+    plan.assert_stdout("setpci -s 0000:02:00.0 ECAP_ACS+0x6.w=0000:000c  (it reads 001d now)");
     assert_eq!(bench.tree(), before, "a dry run changes nothing");
 
     let run = bench.repair(&["fix-acs", "--yes"]);
-    ended(&run, 0);
-    assert!(run.stdout.contains("pcie.acs: fixed."), "{}", run.stdout);
+    run.assert_code(0);
+    run.assert_stdout("pcie.acs: fixed.");
     assert!(bench.holds("pcie.acs", &[]));
     for (bdf, old) in [("0000:02:00.0", &gpu), ("0000:02:01.0", &nic)] {
-        let new = config(&bench, bdf);
+        let new = bench.config(bdf);
         let changed: Vec<usize> = (0..old.len()).filter(|at| old[*at] != new[*at]).collect();
         // One byte: 1d (SV RR CR UF) becomes 11 (SV UF).
         assert_eq!(changed.len(), 1, "{bdf}");
         assert_eq!((old[changed[0]], new[changed[0]]), (0x1d, 0x11), "{bdf}");
     }
-    let again = bench.repair(&["fix-acs", "--yes"]);
-    ended(&again, 0);
-    assert!(
-        again.stdout.contains("Nothing to change"),
-        "{}",
-        again.stdout
-    );
+    bench.assert_nothing_to_change(&["fix-acs", "--yes"]);
 
     let undo = bench.repair(&["undo"]);
-    ended(&undo, 0);
+    undo.assert_code(0);
     assert_eq!(bench.tree(), before);
     failed(&bench);
-    ended(&bench.repair(&["undo"]), 2);
+    bench.repair(&["undo"]).assert_code(2);
 }
 
 /// A recorded machine gets the same plan, but is not repaired.
@@ -81,22 +56,22 @@ fn plans_for_recorded_machine() {
     let bench = Bench::of("sound", &redirecting());
     let file = bench.tools().join("snapshot.json");
     let file = file.to_str().expect("a path");
-    ended(&bench.gdr(&["snapshot", "-o", file]), 0);
+    bench.gdr(&["snapshot", "-o", file]).assert_code(0);
     for format in ["table", "script", "json"] {
         let args = ["fix-acs", "--dry-run", "--format", format];
         let here = bench.gdr(&args);
         let there = crate::support::gdr(&[&args[..], &["--from", file]].concat());
-        ended(&here, 0);
+        here.assert_code(0);
         assert_eq!(
             (&here.stdout, here.code),
             (&there.stdout, there.code),
             "{format}"
         );
-        assert!(here.stdout.contains("0000:02:01.0"), "{}", here.stdout);
+        here.assert_stdout("0000:02:01.0");
     }
     let run = crate::support::gdr(&["fix-acs", "--yes", "--from", file]);
-    ended(&run, 2);
-    assert!(run.stderr.contains("--format script"), "{}", run.stderr);
+    run.assert_code(2);
+    run.assert_stderr("--format script");
 }
 
 /// Only the chosen ports: one port, one pair, every bridge.
@@ -107,7 +82,7 @@ fn selects_ports() {
     let bench = Bench::of("sound", &redirecting);
     let plan = |args: &[&str]| {
         let run = bench.gdr(&[&["fix-acs", "--dry-run", "--format", "json"], args].concat());
-        ended(&run, 0);
+        run.assert_code(0);
         let plan: Value = serde_json::from_str(&run.stdout).expect("a plan");
         let steps = plan["repairs"][0]["steps"]
             .as_array()
@@ -145,12 +120,8 @@ fn selects_ports() {
         ]
     );
     let unknown = bench.gdr(&["fix-acs", "--dry-run", "--pair", "GPU0", "GPU7"]);
-    ended(&unknown, 1);
-    assert!(
-        unknown.stdout.contains("There is no device GPU7"),
-        "{}",
-        unknown.stdout
-    );
+    unknown.assert_code(1);
+    unknown.assert_stdout("There is no device GPU7");
 }
 
 /// Refusals with their reasons.
@@ -181,12 +152,11 @@ fn refusals_change_nothing() {
         let bench = Bench::of("sound", &patch);
         let before = bench.tree();
         let run = bench.repair(&[&["fix-acs", "--yes"], args].concat());
-        ended(&run, 1);
+        run.assert_code(1);
         assert!(run.stdout.contains(says), "{}", run.stdout);
         assert_eq!(bench.tree(), before);
-        ended(
-            &bench.repair(&["fix-acs", "--yes", "--force", "--device", "0000:02:00.0"]),
-            forced,
-        );
+        bench
+            .repair(&["fix-acs", "--yes", "--force", "--device", "0000:02:00.0"])
+            .assert_code(forced);
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::process::Command;
 
-use crate::support::{Bench, ended};
+use crate::support::Bench;
 use serde_json::{Value, json};
 
 const CHECK: [&str; 2] = ["--profile", "gdrcopy"];
@@ -105,21 +105,18 @@ fn makes_missing_node_now_and_at_boot() {
     let before = bench.tree();
     assert_eq!(outcome(&bench), "warn");
     let run = bench.repair(&["fix", "gdrdrv-node", "--yes", "--profile", "gdrcopy"]);
-    ended(&run, 0);
-    assert!(run.stdout.contains("gdrdrv.node: fixed."), "{}", run.stdout);
+    run.assert_code(0);
+    run.assert_stdout("gdrdrv.node: fixed.");
     assert_eq!(node(&bench), Some((240, 0, 0o666)));
     assert_eq!(outcome(&bench), "pass");
-    let again = bench.repair(&["fix", "gdrdrv-node", "--yes"]);
-    assert!(
-        again.stdout.contains("Nothing to change"),
-        "{}",
-        again.stdout
-    );
-    ended(&bench.repair(&["undo"]), 0);
+    bench.assert_nothing_to_change(&["fix", "gdrdrv-node", "--yes"]);
+    bench.repair(&["undo"]).assert_code(0);
     assert_eq!(bench.tree(), before);
     assert_eq!(outcome(&bench), "warn");
 
-    ended(&bench.repair(&["fix", "gdrdrv-node", "--yes"]), 0);
+    bench
+        .repair(&["fix", "gdrdrv-node", "--yes"])
+        .assert_code(0);
     reboot(&bench, 241);
     assert_eq!(
         node(&bench),
@@ -131,12 +128,8 @@ fn makes_missing_node_now_and_at_boot() {
     let boot = bench.root().join("proc/sys/kernel/random/boot_id");
     fs::write(boot, "22222222-0000-0000-0000-000000000000\n").expect("another boot");
     let undo = bench.repair(&["undo"]);
-    ended(&undo, 0);
-    assert!(
-        undo.stdout.contains("already reset by a reboot"),
-        "{}",
-        undo.stdout
-    );
+    undo.assert_code(0);
+    undo.assert_stdout("already reset by a reboot");
     assert!(!bench.root().join("etc/udev").exists());
     assert_eq!(node(&bench), Some((241, 0, 0o666)));
 }
@@ -148,7 +141,9 @@ fn replaces_node_with_wrong_number_and_undoes_it() {
     make(&bench, 239, "0640");
     let before = bench.tree();
     assert_eq!(outcome(&bench), "warn");
-    ended(&bench.repair(&["fix", "gdrdrv-node", "--yes"]), 0);
+    bench
+        .repair(&["fix", "gdrdrv-node", "--yes"])
+        .assert_code(0);
     assert_eq!(
         bench.calls(),
         [
@@ -159,20 +154,15 @@ fn replaces_node_with_wrong_number_and_undoes_it() {
     );
     assert_eq!(node(&bench), Some((240, 0, 0o666)));
     assert_eq!(outcome(&bench), "pass");
-    let again = bench.repair(&["fix", "gdrdrv-node", "--yes"]);
-    assert!(
-        again.stdout.contains("Nothing to change"),
-        "{}",
-        again.stdout
-    );
+    bench.assert_nothing_to_change(&["fix", "gdrdrv-node", "--yes"]);
 
     // Repeats an interrupted undo from the earlier journal.
     let journal = bench.root().join("var/lib/gdr/journal/1.json");
     let kept = fs::read(&journal).expect("the journal");
-    ended(&bench.repair(&["undo"]), 0);
+    bench.repair(&["undo"]).assert_code(0);
     assert_eq!(node(&bench), Some((239, 0, 0o640)));
     fs::write(&journal, kept).expect("the journal of before");
-    ended(&bench.repair(&["undo"]), 0);
+    bench.repair(&["undo"]).assert_code(0);
     assert_eq!(node(&bench), Some((239, 0, 0o640)));
     assert_eq!(bench.tree(), before);
     assert_eq!(outcome(&bench), "warn");
@@ -184,13 +174,15 @@ fn opens_closed_node() {
     let bench = bench(&json!({}));
     make(&bench, 240, "0600");
     let before = bench.tree();
-    ended(&bench.repair(&["fix", "gdrdrv-node", "--yes"]), 0);
+    bench
+        .repair(&["fix", "gdrdrv-node", "--yes"])
+        .assert_code(0);
     assert_eq!(
         bench.calls(),
         ["udevadm control --reload", "chmod 0666 /dev/gdrdrv"]
     );
     assert_eq!(outcome(&bench), "pass");
-    ended(&bench.repair(&["undo"]), 0);
+    bench.repair(&["undo"]).assert_code(0);
     assert_eq!(
         bench.calls(),
         ["chmod 0600 /dev/gdrdrv", "udevadm control --reload"]
@@ -210,18 +202,22 @@ fn reloads_udev_rules() {
     // Without udevd, udevadm of systemd 252 exits with 1, older ones with 2.
     for code in [0, 1, 2] {
         bench.tool("udevadm", &format!("{log}\nexit {code}"));
-        ended(&bench.repair(&["fix", "gdrdrv-node", "--yes"]), 0);
+        bench
+            .repair(&["fix", "gdrdrv-node", "--yes"])
+            .assert_code(0);
         assert_eq!(bench.calls(), ["udevadm control --reload", "rule"]);
-        ended(&bench.repair(&["fix", "gdrdrv-node", "--yes"]), 0);
+        bench
+            .repair(&["fix", "gdrdrv-node", "--yes"])
+            .assert_code(0);
         assert!(bench.calls().is_empty(), "told of nothing new");
-        ended(&bench.repair(&["undo"]), 0);
+        bench.repair(&["undo"]).assert_code(0);
         assert_eq!(bench.calls(), ["udevadm control --reload", "none"]);
         assert_eq!(bench.tree(), before);
     }
     // Any other status is an error, and the rule is restored.
     bench.tool("udevadm", "exit 3");
     let run = bench.repair(&["fix", "gdrdrv-node", "--yes"]);
-    ended(&run, 1);
+    run.assert_code(1);
     assert!(
         run.stdout
             .contains("udevadm control --reload' failed with exit status 3")
@@ -238,20 +234,12 @@ fn refuses_non_node_and_missing_module() {
     fs::write(bench.root().join("dev/gdrdrv"), "somebody's notes\n").expect("a file");
     let before = bench.tree();
     let run = bench.repair(&["fix", "gdrdrv-node", "--yes"]);
-    ended(&run, 1);
-    assert!(
-        run.stdout.contains("is not a device node"),
-        "{}",
-        run.stdout
-    );
+    run.assert_code(1);
+    run.assert_stdout("is not a device node");
     assert_eq!(bench.tree(), before);
 
     let bench = self::bench(&json!({"files": {"proc/devices": ["Character devices:", "  1 mem"]}}));
     let run = bench.repair(&["fix", "gdrdrv-node", "--yes"]);
-    ended(&run, 1);
-    assert!(
-        run.stdout.contains("gdrdrv is not loaded"),
-        "{}",
-        run.stdout
-    );
+    run.assert_code(1);
+    run.assert_stdout("gdrdrv is not loaded");
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{Bench, ended};
+use crate::support::Bench;
 use serde_json::{Value, json};
 
 /// A machine whose driver needs two options, written by two fixes into one file.
@@ -55,7 +55,7 @@ fn undo_survives_kill_at_any_rename() {
     let before = bench.tree();
     let make = ["fix", "peer-mapping", "stream-memops", "--yes"];
     for nth in 1.. {
-        ended(&bench.gdr(&make), 0);
+        bench.gdr(&make).assert_code(0);
         assert!(
             bench
                 .text("etc/modprobe.d/zz-gdr.conf")
@@ -84,13 +84,13 @@ fn repairs_and_restores_large_modprobe_file() {
     );
     assert!(bench.text("etc/modprobe.d/site.conf").len() > 441_000);
     let before = bench.tree();
-    ended(&bench.gdr(&["fix", "modprobe", "--yes"]), 0);
+    bench.gdr(&["fix", "modprobe", "--yes"]).assert_code(0);
     assert!(
         bench
             .text("etc/modprobe.d/site.conf")
             .ends_with("# gdr: install nvidia /bin/true\n")
     );
-    ended(&bench.gdr(&["undo"]), 0);
+    bench.gdr(&["undo"]).assert_code(0);
     assert_eq!(bench.tree(), before);
 }
 
@@ -168,7 +168,7 @@ fn rejects_journal_of_another_user() {
     assert_eq!(bench.tree(), before);
     // The same journal of this user is trusted: its file is removed.
     chown(root.join("var/lib/gdr/journal/1.json"), Some(0), Some(0)).expect("an owner");
-    ended(&bench.gdr(&["undo"]), 0);
+    bench.gdr(&["undo"]).assert_code(0);
     assert!(!root.join("etc/x").exists());
 }
 

@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::support::{Bench, ended, merge};
+use crate::support::{Bench, merge};
 use serde_json::{Value, json};
 
 /// The machine `sound` with changes to GPU, NIC and more.
@@ -65,24 +65,13 @@ fn changes_group_type_of_unbound_gpu() {
     let warned = ["GPU0 (0000:03:00.0): warn", "NIC0 (0000:04:00.0): pass"];
     assert_eq!(judged(&bench), warned);
     let run = bench.repair(&["fix", "iommu", "--yes"]);
-    ended(&run, 0);
-    assert!(
-        run.stdout
-            .contains("echo identity > /sys/kernel/iommu_groups/13/type"),
-        "{}",
-        run.stdout
-    );
-    assert!(run.stdout.contains("pcie.iommu: fixed."), "{}", run.stdout);
+    run.assert_code(0);
+    run.assert_stdout("echo identity > /sys/kernel/iommu_groups/13/type");
+    run.assert_stdout("pcie.iommu: fixed.");
     assert_eq!(bench.text("sys/kernel/iommu_groups/13/type"), "identity\n");
     assert!(bench.holds("pcie.iommu", &[]));
-    let again = bench.repair(&["fix", "iommu", "--yes"]);
-    ended(&again, 0);
-    assert!(
-        again.stdout.contains("Nothing to change"),
-        "{}",
-        again.stdout
-    );
-    ended(&bench.repair(&["undo"]), 0);
+    bench.assert_nothing_to_change(&["fix", "iommu", "--yes"]);
+    bench.repair(&["undo"]).assert_code(0);
     assert_eq!(bench.tree(), before);
     assert_eq!(judged(&bench), warned);
 }
@@ -102,7 +91,7 @@ fn older_kernel_or_second_device_needs_kernel_parameter() {
     older["files"]["proc/sys/kernel/osrelease"] = json!(["6.1.0-40-amd64"]);
     for (more, narrow) in [(sound, true), (old, false), (two, true), (older, false)] {
         let plan = machine(gpu.clone(), json!({}), &more).gdr(&["fix", "iommu", "--dry-run"]);
-        ended(&plan, 0);
+        plan.assert_code(0);
         assert_eq!(
             plan.stdout.contains("/sys/kernel/iommu_groups/13/type"),
             narrow,
@@ -125,29 +114,13 @@ fn bound_devices_need_kernel_parameter() {
     let warned = ["GPU0 (0000:03:00.0): warn", "NIC0 (0000:04:00.0): warn"];
     assert_eq!(judged(&bench), warned);
     let run = bench.repair(&["fix", "iommu", "--yes"]);
-    ended(&run, 0);
-    assert!(
-        run.stdout.contains("fixed after the remaining actions"),
-        "{}",
-        run.stdout
-    );
+    run.assert_code(0);
+    run.assert_stdout("fixed after the remaining actions");
     assert_eq!(bench.calls(), ["update-grub"]);
     assert_eq!(sourced(&bench), "quiet iommu=pt");
-    let again = bench.repair(&["fix", "iommu", "--yes"]);
-    ended(&again, 0);
-    assert!(
-        again.stdout.contains("Nothing to change"),
-        "{}",
-        again.stdout
-    );
+    bench.assert_nothing_to_change(&["fix", "iommu", "--yes"]);
     let doctor = bench.gdr(&["doctor", "--only", "pcie.iommu", "--format", "json"]);
-    assert!(
-        doctor
-            .stdout
-            .contains("zz-gdr-iommu.cfg passes iommu=pt to the kernel"),
-        "{}",
-        doctor.stdout
-    );
+    doctor.assert_stdout("zz-gdr-iommu.cfg passes iommu=pt to the kernel");
 
     // The reboot.
     let line = bench.text("proc/cmdline");
@@ -162,9 +135,9 @@ fn bound_devices_need_kernel_parameter() {
         set(&bench, &path, "identity\n");
     }
     assert!(bench.holds("pcie.iommu", &[]));
-    ended(&bench.repair(&["fix", "iommu", "--yes"]), 0);
+    bench.repair(&["fix", "iommu", "--yes"]).assert_code(0);
 
-    ended(&bench.repair(&["undo"]), 0);
+    bench.repair(&["undo"]).assert_code(0);
     assert_eq!(bench.calls(), ["update-grub"]);
     assert_eq!(sourced(&bench), "quiet");
     set(&bench, "proc/cmdline", &line);
@@ -178,27 +151,14 @@ fn bound_devices_need_kernel_parameter() {
 fn parameter_depends_on_architecture_and_is_set_once() {
     let arm = json!({"files": {"proc/cpuinfo": ["processor\t: 0", "CPU implementer\t: 0x41"]}});
     let plan = translating(&arm).gdr(&["fix", "iommu", "--dry-run"]);
-    ended(&plan, 0);
-    assert!(
-        plan.stdout
-            .contains("$GRUB_CMDLINE_LINUX_DEFAULT iommu.passthrough=1\""),
-        "{}",
-        plan.stdout
-    );
+    plan.assert_code(0);
+    plan.assert_stdout("$GRUB_CMDLINE_LINUX_DEFAULT iommu.passthrough=1\"");
     let patch = json!({"files": {"proc/cmdline": ["BOOT_IMAGE=/vmlinuz ro iommu=pt"]}});
     let plan = translating(&patch).gdr(&["fix", "iommu", "--dry-run"]);
-    ended(&plan, 1);
-    assert!(
-        plan.stdout.contains("has iommu=pt already"),
-        "{}",
-        plan.stdout
-    );
+    plan.assert_code(1);
+    plan.assert_stdout("has iommu=pt already");
     let guest = json!({"files": {"proc/cpuinfo": ["processor\t: 0", "vendor_id\t: GenuineIntel", "flags\t\t: fpu hypervisor"]}});
     let plan = translating(&guest).gdr(&["fix", "iommu", "--dry-run"]);
-    ended(&plan, 1);
-    assert!(
-        plan.stdout.contains("start the guest without one"),
-        "{}",
-        plan.stdout
-    );
+    plan.assert_code(1);
+    plan.assert_stdout("start the guest without one");
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::support::{Bench, Run, ended};
+use crate::support::{Bench, Run};
 use serde_json::{Value, json};
 
 fn flat(run: &Run) -> String {
@@ -92,7 +92,7 @@ fn removes_limit_for_next_login() {
     assert_eq!(found["slurmd, docker"], "info", "{found:?}");
 
     let run = bench.repair(&["fix", "--yes", "--profile", "rdma"]);
-    ended(&run, 0);
+    run.assert_code(0);
     assert_eq!(bench.calls(), ["systemctl daemon-reload"]);
     let text = flat(&run);
     for word in [
@@ -157,13 +157,13 @@ fn removes_limit_for_next_login() {
     fs::write(&limits, &old).expect("limits");
 
     let again = bench.repair(&["fix", "memlock", "--yes"]);
-    ended(&again, 0);
+    again.assert_code(0);
     let text = flat(&again);
     assert!(
         text.contains("Nothing to change") && text.contains("Log in again."),
         "{text}"
     );
-    ended(&bench.repair(&["undo"]), 0);
+    bench.repair(&["undo"]).assert_code(0);
     assert_eq!(
         bench.calls(),
         ["systemctl daemon-reload"],
@@ -199,20 +199,15 @@ fn prints_commands_without_programs() {
     let before = bench.tree();
     // systemctl cannot reload the manager of a root: the user has to, and the repair continues.
     let run = bench.gdr(&["fix", "memlock", "--yes"]);
-    ended(&run, 0);
+    run.assert_code(0);
     assert!(
         flat(&run).contains("1 more to run yourself"),
         "{}",
         run.stdout
     );
     let undo = bench.gdr(&["undo"]);
-    ended(&undo, 0);
-    assert!(
-        undo.stdout
-            .contains("run this yourself: systemctl daemon-reload"),
-        "{}",
-        undo.stdout
-    );
+    undo.assert_code(0);
+    undo.assert_stdout("run this yourself: systemctl daemon-reload");
     assert_eq!(bench.tree(), before);
 }
 
@@ -225,7 +220,7 @@ fn refuses_in_container() {
     );
     let bench = Bench::of("sound", &patch);
     let run = bench.repair(&["fix", "memlock", "--yes"]);
-    ended(&run, 1);
+    run.assert_code(1);
     assert!(flat(&run).contains("--ulimit memlock=-1"), "{}", run.stdout);
 }
 
@@ -234,7 +229,7 @@ fn changes_only_logins_without_systemd() {
     let mut patch = bounded();
     crate::support::merge(&mut patch, &json!({"empty_dirs": ["run"]}));
     let run = Bench::of("sound", &patch).gdr(&["fix", "memlock", "--dry-run", "--format", "json"]);
-    ended(&run, 0);
+    run.assert_code(0);
     let plan: Value = serde_json::from_str(&run.stdout).expect("a plan");
     let steps = plan["repairs"][0]["steps"].as_array().expect("steps");
     let paths: Vec<&str> = steps

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use crate::support::{Bench, Kmod, ended};
+use crate::support::{Bench, Kmod};
 use serde_json::{Value, json};
 
 fn bench(files: &Value) -> Bench {
@@ -29,17 +29,11 @@ fn there_and_back(bench: &Bench, count: usize, then: impl FnOnce(&Bench)) {
     let before = bench.tree();
     let warned = warnings(bench);
     assert_eq!(warned.len(), count, "{warned:#?}");
-    ended(&bench.repair(&["fix", "modprobe", "--yes"]), 0);
+    bench.repair(&["fix", "modprobe", "--yes"]).assert_code(0);
     assert_eq!(warnings(bench), Vec::<String>::new());
     then(bench);
-    let again = bench.repair(&["fix", "modprobe", "--yes"]);
-    ended(&again, 0);
-    assert!(
-        again.stdout.contains("Nothing to change"),
-        "{}",
-        again.stdout
-    );
-    ended(&bench.repair(&["undo"]), 0);
+    bench.assert_nothing_to_change(&["fix", "modprobe", "--yes"]);
+    bench.repair(&["undo"]).assert_code(0);
     assert_eq!(bench.tree(), before);
     assert_eq!(warnings(bench), warned);
 }
@@ -193,16 +187,15 @@ fn repairs_driver_and_peer_mapping_together() {
     }));
     let kmod = Kmod::new(&bench.root(), &["nvidia"]);
     let before = bench.tree();
-    ended(
-        &bench.repair(&["fix", "modprobe", "peer-mapping", "--yes"]),
-        0,
-    );
+    bench
+        .repair(&["fix", "modprobe", "peer-mapping", "--yes"])
+        .assert_code(0);
     let (_, with) = kmod.named("nvidia").expect("a module");
     assert_eq!(
         with,
         params(&[("NVreg_RegistryDwords", "B=1;A=1;PeerMappingOverride=1;")])
     );
-    ended(&bench.repair(&["undo"]), 0);
+    bench.repair(&["undo"]).assert_code(0);
     assert_eq!(bench.tree(), before);
 }
 
@@ -212,7 +205,7 @@ fn reports_manual_changes() {
     let bench = bench(&json!({ "proc/cmdline": ["ro module_blacklist=nvidia"] }));
     let before = bench.tree();
     let run = bench.repair(&["fix", "modprobe", "--yes"]);
-    ended(&run, 1);
+    run.assert_code(1);
     let output = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         output.contains("has module_blacklist=nvidia") && output.contains("remove it"),
@@ -227,7 +220,7 @@ fn reports_manual_changes() {
     symlink("../nvidia/modprobe.conf", directory.join("nvidia.conf")).expect("a link");
     let before = bench.tree();
     let run = bench.repair(&["fix", "modprobe", "--yes"]);
-    ended(&run, 1);
+    run.assert_code(1);
     let output = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         output.contains("/etc/modprobe.d/nvidia.conf is a symbolic link"),

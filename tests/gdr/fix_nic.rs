@@ -1,9 +1,8 @@
 //! Repairs of NICs on machines in directories: read request size, and the first BAR of a NIC for old GPUs.
 
 use std::fs;
-use std::process::Command;
 
-use crate::support::{Bench, ended};
+use crate::support::Bench;
 use serde_json::{Value, json};
 
 /// Below the switch of the machine `sound`.
@@ -11,29 +10,9 @@ fn below_the_switch(ports: Value) -> Value {
     json!({"roots": {"0000:00": {"below": {"00:01.0": {"below": {"01:00.0": {"below": ports}}}}}}})
 }
 
-fn config(bench: &Bench, bdf: &str) -> Vec<u8> {
-    fs::read(
-        bench
-            .root()
-            .join(format!("sys/bus/pci/devices/{bdf}/config")),
-    )
-    .expect("configuration space")
-}
-
 /// Device Control, read by the real setpci.
 fn device_control(bench: &Bench, bdf: &str) -> String {
-    let devices = bench.root().join("sys/bus/pci");
-    let setpci = Command::new("setpci")
-        .args(["-A", "linux-sysfs", "-O"])
-        .arg(format!("sysfs.path={}", devices.display()))
-        .args(["-s", bdf, "CAP_EXP+8.w"])
-        .output()
-        .expect("setpci");
-    assert!(setpci.status.success(), "{setpci:?}");
-    String::from_utf8(setpci.stdout)
-        .expect("a number")
-        .trim()
-        .to_owned()
+    bench.setpci(bdf, "CAP_EXP+8.w")
 }
 
 #[test]
@@ -54,32 +33,17 @@ fn sets_read_request_size_and_undoes_it() {
     // 2 << 12: 512 bytes; bit 11: no snoop; 1 << 5: payload of 256; bit 4: relaxed ordering.
     assert_eq!(device_control(&bench, "0000:04:00.0"), "2830");
 
-    ended(&bench.gdr(&["fix", "mrrs", "--dry-run"]), 0);
+    bench.gdr(&["fix", "mrrs", "--dry-run"]).assert_code(0);
     assert_eq!(bench.tree(), before, "a dry run changes nothing");
     let run = bench.repair(&["fix", "mrrs", "--yes"]);
-    ended(&run, 0);
-    assert!(
-        run.stdout
-            .contains("setpci -s 0000:04:00.0 CAP_EXP+0x8.w=5000:7000  (it reads 2830 now)"),
-        "{}",
-        run.stdout
-    );
-    assert!(
-        run.stdout.contains("pcie.payload: fixed."),
-        "{}",
-        run.stdout
-    );
+    run.assert_code(0);
+    run.assert_stdout("setpci -s 0000:04:00.0 CAP_EXP+0x8.w=5000:7000  (it reads 2830 now)");
+    run.assert_stdout("pcie.payload: fixed.");
     assert_eq!(device_control(&bench, "0000:04:00.0"), "5830");
     assert_eq!(says_so(&bench), None);
-    let again = bench.repair(&["fix", "mrrs", "--yes"]);
-    ended(&again, 0);
-    assert!(
-        again.stdout.contains("Nothing to change"),
-        "{}",
-        again.stdout
-    );
+    bench.assert_nothing_to_change(&["fix", "mrrs", "--yes"]);
 
-    ended(&bench.repair(&["undo"]), 0);
+    bench.repair(&["undo"]).assert_code(0);
     assert_eq!(bench.tree(), before);
     assert_eq!(says_so(&bench).as_deref(), Some("info"));
 }
@@ -90,19 +54,17 @@ fn refuses_in_guest_and_under_lockdown() {
     let mut guest = below_the_switch(small.clone());
     guest["files"] = json!({"proc/cpuinfo": ["processor\t: 0", "vendor_id\t: GenuineIntel", "flags\t\t: fpu hypervisor"]});
     let run = Bench::of("sound", &guest).repair(&["fix", "mrrs", "--yes"]);
-    ended(&run, 1);
-    assert!(run.stdout.contains("virtual machine"), "{}", run.stdout);
+    run.assert_code(1);
+    run.assert_stdout("virtual machine");
     let mut locked = below_the_switch(small);
     locked["files"] = json!({"sys/kernel/security/lockdown": ["none [integrity] confidentiality"]});
     let bench = Bench::of("sound", &locked);
     let run = bench.repair(&["fix", "mrrs", "--yes"]);
-    ended(&run, 1);
-    assert!(
-        run.stdout.contains("locked down (integrity)"),
-        "{}",
-        run.stdout
-    );
-    ended(&bench.repair(&["fix", "mrrs", "--yes", "--force"]), 0);
+    run.assert_code(1);
+    run.assert_stdout("locked down (integrity)");
+    bench
+        .repair(&["fix", "mrrs", "--yes", "--force"])
+        .assert_code(0);
 }
 
 /// The setting in `mlxconfig -e q`, with the columns of mstflint 4.2x's manual.
@@ -139,7 +101,7 @@ esac"#,
 /// A firmware reset: bit 3 of the first BAR is cleared, and the next value becomes current.
 fn reset(bench: &Bench, prefetchable: bool) {
     let path = bench.root().join("sys/bus/pci/devices/0000:04:00.0/config");
-    let mut bytes = config(bench, "0000:04:00.0");
+    let mut bytes = bench.config("0000:04:00.0");
     bytes[0x10] = bytes[0x10] & !8 | if prefetchable { 8 } else { 0 };
     fs::write(path, bytes).expect("configuration space");
     let now = if prefetchable { "False(0)" } else { "True(1)" };
@@ -160,7 +122,7 @@ fn makes_first_bar_non_prefetchable() {
     assert_eq!(outcome(&bench), "fail");
 
     let plan = bench.gdr(&["fix", "nonprefetchable", "--profile", "async", "--dry-run"]);
-    ended(&plan, 0);
+    plan.assert_code(0);
     for word in [
         "below 4 GiB",
         "32 MiB",
@@ -171,27 +133,20 @@ fn makes_first_bar_non_prefetchable() {
     }
     assert!(bench.calls().is_empty());
 
-    ended(
-        &bench.repair(&["fix", "nonprefetchable", "--profile", "async", "--yes"]),
-        0,
-    );
+    bench
+        .repair(&["fix", "nonprefetchable", "--profile", "async", "--yes"])
+        .assert_code(0);
     assert_eq!(
         bench.calls(),
         ["mlxconfig -y -d 0000:04:00.0 set NON_PREFETCHABLE_PF_BAR=1"]
     );
     assert_eq!(outcome(&bench), "fail", "not before the reset");
-    let again = bench.repair(&["fix", "nonprefetchable", "--profile", "async", "--yes"]);
-    ended(&again, 0);
-    assert!(
-        again.stdout.contains("Nothing to change"),
-        "{}",
-        again.stdout
-    );
+    bench.assert_nothing_to_change(&["fix", "nonprefetchable", "--profile", "async", "--yes"]);
     assert!(bench.calls().is_empty());
     reset(&bench, false);
     assert_eq!(outcome(&bench), "pass");
 
-    ended(&bench.repair(&["undo"]), 0);
+    bench.repair(&["undo"]).assert_code(0);
     assert_eq!(
         bench.calls(),
         ["mlxconfig -y -d 0000:04:00.0 set NON_PREFETCHABLE_PF_BAR=0"]
@@ -204,13 +159,13 @@ fn makes_first_bar_non_prefetchable() {
 #[test]
 fn uses_mstconfig_or_reports_missing_tool() {
     let plan = kepler("usr/bin/mstconfig").gdr(&["fix", "nonprefetchable", "--dry-run"]);
-    ended(&plan, 0);
+    plan.assert_code(0);
     let command = "mstconfig -y -d 0000:04:00.0 set NON_PREFETCHABLE_PF_BAR=1";
     assert!(plan.stdout.contains(command), "{}", plan.stdout);
     let plan = kepler("usr/bin/other").gdr(&["fix", "nonprefetchable", "--dry-run"]);
-    ended(&plan, 1);
-    assert!(plan.stdout.contains("package mstflint"), "{}", plan.stdout);
+    plan.assert_code(1);
+    plan.assert_stdout("package mstflint");
     let plan = Bench::of("sound", &json!({})).gdr(&["fix", "nonprefetchable", "--dry-run"]);
-    ended(&plan, 0);
-    assert!(plan.stdout.contains("Nothing to change"), "{}", plan.stdout);
+    plan.assert_code(0);
+    plan.assert_stdout("Nothing to change");
 }

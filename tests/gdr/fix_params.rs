@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 
-use crate::support::{Bench, Kmod, ended};
+use crate::support::{Bench, Kmod};
 use serde_json::{Value, json};
 
 const IMAGE: &str = "boot/initrd.img-6.8.0-60-generic";
@@ -78,7 +78,7 @@ fn peer_mapping_keeps_other_keys_and_comes_last() {
     fails(&bench);
 
     let plan = bench.gdr(&["fix", "peer-mapping", "--dry-run", "--format", "json"]);
-    ended(&plan, 0);
+    plan.assert_code(0);
     let plan: Value = serde_json::from_str(&plan.stdout).expect("a plan");
     let repair = &plan["repairs"][0];
     assert!(
@@ -100,7 +100,7 @@ fn peer_mapping_keeps_other_keys_and_comes_last() {
     assert_eq!(bench.tree(), before);
 
     let run = bench.repair(&["fix", "peer-mapping", "--yes"]);
-    ended(&run, 0);
+    run.assert_code(0);
     assert!(
         bench.calls().is_empty(),
         "there is no initramfs to make anew"
@@ -127,19 +127,13 @@ fn peer_mapping_keeps_other_keys_and_comes_last() {
 
     // Before and after the reload nothing is left to write.
     for _ in 0..2 {
-        let again = bench.repair(&["fix", "peer-mapping", "--yes"]);
-        ended(&again, 0);
-        assert!(
-            again.stdout.contains("Nothing to change"),
-            "{}",
-            again.stdout
-        );
+        bench.assert_nothing_to_change(&["fix", "peer-mapping", "--yes"]);
         load(&bench, &loaded());
     }
     assert!(bench.holds("param.peer-mapping", &["--profile", "async"]));
     assert!(bench.holds("param.conflict", &[]));
 
-    ended(&bench.repair(&["undo"]), 0);
+    bench.repair(&["undo"]).assert_code(0);
     load(&bench, &loaded());
     assert_eq!(bench.tree(), before);
     fails(&bench);
@@ -173,7 +167,7 @@ fn both_fixes_share_lines_and_one_initramfs_rebuild() {
     assert_eq!(failing(&bench), [true, true]);
 
     let run = bench.repair(&["fix", "peer-mapping", "stream-memops", "--yes"]);
-    ended(&run, 0);
+    run.assert_code(0);
     assert_eq!(bench.calls(), ["update-initramfs -u -k all"]);
     let keys = "RMForceP2PType=1;PeerMappingOverride=1;EnableStreamMemOPs=1;";
     let text = bench.text("etc/modprobe.d/zz-gdr.conf");
@@ -210,9 +204,9 @@ fn both_fixes_share_lines_and_one_initramfs_rebuild() {
     );
 
     let again = bench.repair(&["fix", "peer-mapping", "stream-memops", "--yes"]);
-    ended(&again, 0);
+    again.assert_code(0);
     assert_eq!(bench.calls(), Vec::<String>::new());
-    ended(&bench.repair(&["undo"]), 0);
+    bench.repair(&["undo"]).assert_code(0);
     assert_eq!(bench.calls(), ["update-initramfs -u -k all"]);
     load(&bench, &loaded().1);
     assert_eq!(bench.tree(), before);
@@ -226,7 +220,7 @@ fn kernel_command_line_overrides_files() {
     }));
     let before = bench.tree();
     let run = bench.repair(&["fix", "peer-mapping", "--yes"]);
-    ended(&run, 1);
+    run.assert_code(1);
     let output = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         output.contains("change it to nvidia.NVreg_RegistryDwords=\"A=1;PeerMappingOverride=1;\""),
@@ -241,7 +235,7 @@ fn plans_for_recorded_machine() {
         bench(&json!({ "etc/modprobe.d/a.conf": ["options nvidia NVreg_RegistryDwords=A=1"] }));
     let record = tempfile::NamedTempFile::new().expect("a file");
     let path = record.path().to_str().expect("a path");
-    ended(&bench.gdr(&["snapshot", "-o", path]), 0);
+    bench.gdr(&["snapshot", "-o", path]).assert_code(0);
     // A machine without modprobe.d.
     let bare = concat!(
         env!("CARGO_MANIFEST_DIR"),
@@ -252,7 +246,7 @@ fn plans_for_recorded_machine() {
         (bare, "PeerMappingOverride=1;"),
     ] {
         let plan = crate::support::gdr(&["fix", "peer-mapping", "--dry-run", "--from", record]);
-        ended(&plan, 0);
+        plan.assert_code(0);
         let line = format!("| options nvidia NVreg_RegistryDwords=\"{keys}\"");
         assert!(plan.stdout.contains(&line), "{}", plan.stdout);
     }
@@ -269,7 +263,7 @@ fn rebuilds_unknown_image_with_installed_tool() {
             "usr/sbin/update-initramfs": null, program: ["#!/bin/sh"], IMAGE: ["BZh91AY"],
         }));
         let plan = bench.gdr(&["fix", "peer-mapping", "--dry-run", "--format", "script"]);
-        ended(&plan, 0);
+        plan.assert_code(0);
         assert!(plan.stdout.contains(command), "{}", plan.stdout);
     }
 }
@@ -286,7 +280,7 @@ fn rebuilds_stale_initramfs_and_restores_it() {
     let before = bench.tree();
     assert_eq!(bench.outcomes("param.drift", &[])["initramfs"], "warn");
 
-    ended(&bench.repair(&["fix", "initramfs", "--yes"]), 0);
+    bench.repair(&["fix", "initramfs", "--yes"]).assert_code(0);
     assert!(
         bench
             .calls()
@@ -296,7 +290,7 @@ fn rebuilds_stale_initramfs_and_restores_it() {
     let kept = fs::read(bench.root().join(format!("{IMAGE}.gdr-old"))).expect("the old image");
     assert_eq!(kept, before[std::path::Path::new(IMAGE)].content);
     let again = bench.repair(&["fix", "initramfs", "--yes"]);
-    ended(&again, 0);
+    again.assert_code(0);
     assert!(bench.calls().is_empty());
 
     // An image rebuilt since is not replaced by the old one.
@@ -304,7 +298,7 @@ fn rebuilds_stale_initramfs_and_restores_it() {
     let made = fs::read(&image).expect("the image");
     fs::write(&image, "another").expect("an image");
     let undo = bench.repair(&["undo"]);
-    ended(&undo, 1);
+    undo.assert_code(1);
     let words: Vec<_> = undo.stdout.split_whitespace().collect();
     assert!(
         words.join(" ").contains("was rebuilt since"),
@@ -314,7 +308,7 @@ fn rebuilds_stale_initramfs_and_restores_it() {
     assert_eq!(fs::read(&image).expect("the image"), b"another");
 
     fs::write(&image, made).expect("an image");
-    ended(&bench.repair(&["undo"]), 0);
+    bench.repair(&["undo"]).assert_code(0);
     assert_eq!(bench.tree(), before);
     assert_eq!(bench.outcomes("param.drift", &[])["initramfs"], "warn");
 }

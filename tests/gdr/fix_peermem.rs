@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::support::{Bench, ended};
+use crate::support::Bench;
 use serde_json::{Value, json};
 
 /// Proprietary modules: no dma-buf.
@@ -38,12 +38,8 @@ fn loads_peermem_now_and_at_boot_and_undoes_it() {
 
     // Selected by the findings.
     let run = bench.repair(&["fix", "--yes", "--profile", "rdma"]);
-    ended(&run, 0);
-    assert!(
-        run.stdout.contains("peermem.loaded: fixed."),
-        "{}",
-        run.stdout
-    );
+    run.assert_code(0);
+    run.assert_stdout("peermem.loaded: fixed.");
     assert_eq!(bench.rdma_outcome("peermem.loaded", "mlx5_0"), "pass");
     assert_eq!(bench.rdma_outcome("peermem.boot", "nvidia-peermem"), "pass");
     assert_eq!(
@@ -58,16 +54,10 @@ fn loads_peermem_now_and_at_boot_and_undoes_it() {
     );
 
     let after = bench.tree();
-    let again = bench.repair(&["fix", "peermem", "--yes"]);
-    ended(&again, 0);
-    assert!(
-        again.stdout.contains("Nothing to change"),
-        "{}",
-        again.stdout
-    );
+    bench.assert_nothing_to_change(&["fix", "peermem", "--yes"]);
     assert_eq!(bench.tree(), after);
 
-    ended(&bench.repair(&["undo"]), 0);
+    bench.repair(&["undo"]).assert_code(0);
     assert_eq!(
         bench.calls(),
         ["rmmod nvidia_peermem"],
@@ -86,7 +76,7 @@ fn refused_module_stops_repair_and_leaves_nothing() {
         "echo 'modprobe: ERROR: could not insert: Invalid argument' >&2; exit 1",
     );
     let run = bench.repair(&["fix", "peermem", "--yes"]);
-    ended(&run, 1);
+    run.assert_code(1);
     assert!(
         run.stderr.contains("stopped, and nothing was changed: ")
             && run.stderr.contains("Invalid argument"),
@@ -104,17 +94,13 @@ fn undo_after_reboot_leaves_module_loaded() {
         &json!({"files": {"proc/sys/kernel/random/boot_id": ["11111111-0000-0000-0000-000000000000"]}}),
     );
     let bench = bench(&patch);
-    ended(&bench.repair(&["fix", "peermem", "--yes"]), 0);
+    bench.repair(&["fix", "peermem", "--yes"]).assert_code(0);
     let boot = bench.root().join("proc/sys/kernel/random/boot_id");
     fs::write(boot, "22222222-0000-0000-0000-000000000000\n").expect("another boot");
     bench.calls();
     let undo = bench.repair(&["undo"]);
-    ended(&undo, 0);
-    assert!(
-        undo.stdout.contains("already reset by a reboot"),
-        "{}",
-        undo.stdout
-    );
+    undo.assert_code(0);
+    undo.assert_stdout("already reset by a reboot");
     assert_eq!(bench.calls(), Vec::<String>::new());
     assert!(
         !bench
@@ -156,7 +142,7 @@ fn refuses_unloadable_module_with_fix() {
         let bench = bench(&patch);
         let before = bench.tree();
         let run = bench.repair(&["fix", "peermem", "--yes"]);
-        ended(&run, 1);
+        run.assert_code(1);
         let output = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
         for word in words {
             assert!(output.contains(word), "'{word}' in: {output}");
@@ -170,7 +156,7 @@ fn refuses_unloadable_module_with_fix() {
 fn notes_that_dma_buf_makes_it_unnecessary() {
     let bench = bench(&json!({"with": ["driver-580", "sound-around"]}));
     let run = bench.gdr(&["fix", "peermem", "--dry-run"]);
-    ended(&run, 0);
+    run.assert_code(0);
     let output = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(output.contains("dma-buf works for every NIC"), "{output}");
 }
@@ -193,7 +179,7 @@ fn other_nics_need_other_modules() {
     };
     let bench = driven_by("efa");
     assert_eq!(bench.rdma_outcome("peermem.loaded", "mlx5_0"), "fail");
-    ended(&bench.repair(&["fix", "peermem", "--yes"]), 0);
+    bench.repair(&["fix", "peermem", "--yes"]).assert_code(0);
     assert_eq!(bench.calls(), ["modprobe efa_nv_peermem"]);
     assert_eq!(bench.rdma_outcome("peermem.loaded", "mlx5_0"), "pass");
     let list = bench.text("etc/modules-load.d/gdr-peermem.conf");
@@ -203,7 +189,7 @@ fn other_nics_need_other_modules() {
     );
 
     let run = driven_by("irdma").repair(&["fix", "peermem", "--yes"]);
-    ended(&run, 1);
+    run.assert_code(1);
     let output = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         output.contains("has no peer memory support: dma-buf is their only path"),
@@ -219,7 +205,7 @@ fn warns_of_blacklist_that_affects_boot() {
         &json!({"files": {"etc/modprobe.d/site.conf": ["blacklist nvidia-peermem"]}}),
     );
     let run = bench(&patch).gdr(&["fix", "peermem", "--dry-run"]);
-    ended(&run, 0);
+    run.assert_code(0);
     let output = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(output.contains("blocks nvidia-peermem at boot"), "{output}");
 }
@@ -262,7 +248,7 @@ fn replaces_nv_peer_mem_at_next_boot() {
     let before = bench.tree();
     assert_eq!(bench.rdma_outcome("peermem.legacy", "nv_peer_mem"), "warn");
     let run = bench.repair(&["fix", "peermem", "--yes"]);
-    ended(&run, 0);
+    run.assert_code(0);
     let output = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         output.contains("then: Stop all programs that use RDMA, then: rmmod nv_peer_mem"),
@@ -312,12 +298,7 @@ fn replaces_nv_peer_mem_at_next_boot() {
     );
     assert_eq!(bench.rdma_outcome("peermem.boot", "nvidia-peermem"), "pass");
     assert_eq!(bench.rdma_outcome("peermem.loaded", "mlx5_0"), "pass");
-    let again = bench.repair(&["fix", "peermem", "--yes"]);
-    assert!(
-        again.stdout.contains("Nothing to change"),
-        "{}",
-        again.stdout
-    );
+    bench.assert_nothing_to_change(&["fix", "peermem", "--yes"]);
 
     // Undo, with the old module running again.
     bench.run_tool("rmmod", &["nvidia_peermem"]);
@@ -326,7 +307,7 @@ fn replaces_nv_peer_mem_at_next_boot() {
          echo 1.1-0 | tee sys/module/nv_peer_mem/version > sys/kernel/mm/memory_peers/nv_mem/version && \
          sed -i '1i nv_peer_mem 16384 0 - Live 0x0000000000000000 (OE)' proc/modules",
     );
-    ended(&bench.repair(&["undo"]), 0);
+    bench.repair(&["undo"]).assert_code(0);
     assert_eq!(bench.tree(), before);
     assert_eq!(bench.rdma_outcome("peermem.legacy", "nv_peer_mem"), "warn");
 }
@@ -335,7 +316,7 @@ fn replaces_nv_peer_mem_at_next_boot() {
 #[ignore = "needs systemd"]
 fn openibd_reloads_module_with_its_stack() {
     let bench = bench(&predecessor());
-    ended(&bench.repair(&["fix", "peermem", "--yes"]), 0);
+    bench.repair(&["fix", "peermem", "--yes"]).assert_code(0);
     bench.root_command(
         "mkdir -p etc/init.d sbin && cp /bin/true etc/init.d/openibd && cp /bin/true sbin/modprobe",
     );
@@ -368,7 +349,7 @@ fn mlnx_ofed_4_9_needs_parameter() {
         "warn"
     );
     let run = bench.repair(&["fix", "peermem", "--yes"]);
-    ended(&run, 0);
+    run.assert_code(0);
     let mut modprobe = Command::new("modprobe");
     modprobe
         .args(["--showconfig", "-C"])
@@ -379,10 +360,5 @@ fn mlnx_ofed_4_9_needs_parameter() {
         output.contains("options nvidia_peermem peerdirect_support=1"),
         "{output}"
     );
-    assert!(
-        run.stdout
-            .contains("rmmod nvidia_peermem && modprobe nvidia-peermem"),
-        "{}",
-        run.stdout
-    );
+    run.assert_stdout("rmmod nvidia_peermem && modprobe nvidia-peermem");
 }

@@ -1,6 +1,6 @@
 //! persistence on machines in directories, with stand-ins for systemctl and nvidia-smi that change NVML's answer.
 
-use crate::support::{Bench, Run, ended};
+use crate::support::{Bench, Run};
 use serde_json::{Value, json};
 
 fn flat(run: &Run) -> String {
@@ -75,22 +75,12 @@ fn round(bench: &Bench, made: &[&str], undone: &[&str]) {
     let before = bench.tree();
     assert_eq!(outcome(bench), "info");
     let run = bench.repair(&["fix", "persistence", "--yes"]);
-    ended(&run, 0);
+    run.assert_code(0);
     assert_eq!(bench.calls(), made);
-    assert!(
-        run.stdout.contains("gpu.persistence: fixed."),
-        "{}",
-        run.stdout
-    );
+    run.assert_stdout("gpu.persistence: fixed.");
     assert_eq!(outcome(bench), "pass");
-    let again = bench.repair(&["fix", "persistence", "--yes"]);
-    ended(&again, 0);
-    assert!(
-        again.stdout.contains("Nothing to change"),
-        "{}",
-        again.stdout
-    );
-    ended(&bench.repair(&["undo"]), 0);
+    bench.assert_nothing_to_change(&["fix", "persistence", "--yes"]);
+    bench.repair(&["undo"]).assert_code(0);
     assert_eq!(bench.calls(), undone);
     assert_eq!(bench.tree(), before);
     assert_eq!(outcome(bench), "info");
@@ -125,7 +115,9 @@ fn overrides_command_of_ubuntu_daemon() {
     ];
     round(&bench, &reload, &reload);
 
-    ended(&bench.repair(&["fix", "persistence", "--yes"]), 0);
+    bench
+        .repair(&["fix", "persistence", "--yes"])
+        .assert_code(0);
     bench.root_command(
         "cp /bin/true usr/bin/nvidia-persistenced && mkdir -p bin && cp /bin/true bin/rm",
     );

@@ -1,6 +1,6 @@
 //! rdma-modules on a machine in a directory, with stand-ins for modprobe and rmmod that change sysfs like the modules.
 
-use crate::support::{Bench, Machine, ended};
+use crate::support::{Bench, Machine};
 use serde_json::{Value, json};
 
 fn bench(patch: &Value) -> Bench {
@@ -40,12 +40,8 @@ fn makes_nic_an_rdma_device() {
     assert_eq!(bench.rdma_outcome("rdma.modules", "machine"), "fail");
 
     let run = bench.repair(&["fix", "rdma-modules", "--yes"]);
-    ended(&run, 0);
-    assert!(
-        run.stdout.contains("rdma.modules: fixed."),
-        "{}",
-        run.stdout
-    );
+    run.assert_code(0);
+    run.assert_stdout("rdma.modules: fixed.");
     assert_eq!(
         bench.calls(),
         ["modprobe ib_core", "modprobe ib_uverbs", "modprobe mlx5_ib"]
@@ -53,14 +49,9 @@ fn makes_nic_an_rdma_device() {
     assert_eq!(bench.rdma_outcome("rdma.modules", "machine"), "pass");
     let modules = bench.asked_for_at_boot();
     assert_eq!(modules[..2], ["ib_uverbs", "mlx5_ib"]);
-    let again = bench.repair(&["fix", "rdma-modules", "--yes"]);
-    assert!(
-        again.stdout.contains("Nothing to change"),
-        "{}",
-        again.stdout
-    );
+    bench.assert_nothing_to_change(&["fix", "rdma-modules", "--yes"]);
 
-    ended(&bench.repair(&["undo"]), 0);
+    bench.repair(&["undo"]).assert_code(0);
     assert_eq!(
         bench.calls(),
         ["rmmod mlx5_ib", "rmmod ib_uverbs", "rmmod ib_core"],
@@ -79,7 +70,7 @@ fn names_package_of_missing_module() {
     );
     let bench = bench(&patch);
     let run = bench.repair(&["fix", "rdma-modules", "--yes"]);
-    ended(&run, 1);
+    run.assert_code(1);
     let output = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         output.contains("There is no ib_uverbs.ko for kernel 6.8.0-60-generic: install"),

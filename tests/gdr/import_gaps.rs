@@ -85,12 +85,7 @@ fn all_ports_down_leave_no_partner() {
     let xml = file(&dir, "down.xml", text.as_bytes());
     let run = from(&xml).args(["topo", "--check"]).run();
     assert_eq!(run.code, 1);
-    assert!(
-        run.stdout
-            .contains("GPU0: bad: no NIC has an active port; the nearest is NIC0 (mlx5_0, PIX)"),
-        "{}",
-        run.stdout
-    );
+    run.assert_stdout("GPU0: bad: no NIC has an active port; the nearest is NIC0 (mlx5_0, PIX)");
     let pairs = from(&xml).args(["topo", "--pairs"]).run().stdout;
     assert!(
         !pairs.contains("mlx5_0:") && !pairs.contains("NCCL_IB_HCA"),

@@ -167,11 +167,7 @@ fn rows_have_device_names() {
     lstopo(root.path(), &xml, &["--no-io"]);
     let run = from(&xml).args(["topo"]).run();
     assert_eq!(run.code, 2, "{}", run.stdout);
-    assert!(
-        run.stderr.contains("the dump does not contain them"),
-        "{}",
-        run.stderr
-    );
+    run.assert_stderr("the dump does not contain them");
 }
 
 #[test]

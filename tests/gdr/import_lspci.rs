@@ -373,11 +373,7 @@ fn table_names_options_for_more_facts() {
         .args(["--from".as_ref(), file.path().as_os_str()])
         .args(["doctor", "-v"])
         .run();
-    assert!(
-        doctor.stdout.contains("a snapshot of it (gdr snapshot)"),
-        "{}",
-        doctor.stdout
-    );
+    doctor.assert_stdout("a snapshot of it (gdr snapshot)");
     // Not for a live machine.
     let dir = Machine::load("broken").laid_out();
     let table = Gdr::new().sysroot(dir.path()).args(["topo"]).run().stdout;

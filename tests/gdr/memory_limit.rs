@@ -108,12 +108,7 @@ fn reports_omitted_pairs() {
     assert_eq!(document["omitted"]["reason"], pairs);
 
     let svg = run(&["topo", "--format", "svg"]);
-    assert!(
-        svg.stdout
-            .contains("gdr computes all pairs only up to 1024"),
-        "{}",
-        svg.stdout
-    );
+    svg.assert_stdout("gdr computes all pairs only up to 1024");
     let nvidia_smi = run(&["topo", "--format", "nvidia-smi"]);
     assert_eq!((nvidia_smi.code, nvidia_smi.stdout.as_str()), (2, ""));
     assert!(nvidia_smi.stderr.contains(pairs), "{}", nvidia_smi.stderr);

@@ -291,7 +291,7 @@ fn usage_errors_are_explained() {
     }
     let run = gdr(&["doctor", "--live", "--sysroot", "/"]);
     assert_eq!(run.code, 2);
-    assert!(run.stderr.contains("--live"), "{}", run.stderr);
+    run.assert_stderr("--live");
 }
 
 /// A run with a CUDA library of our own.
@@ -394,7 +394,7 @@ fn reports_driver_crash_and_error() {
             directory.path(),
             &["--library-timeout", "1", "probe", "copy"],
         );
-        assert!(table.stdout.contains("IMPOSSIBLE"), "{}", table.stdout);
+        table.assert_stdout("IMPOSSIBLE");
     }
 }
 

@@ -167,7 +167,7 @@ fn fails_without_gpu() {
         .args(["probe", "async", "--quick", "--format", "json"])
         .run();
     assert_eq!(run.code, 1, "{} {}", run.stdout, run.stderr);
-    assert!(run.stdout.contains("--sim needs no GPU"), "{}", run.stdout);
+    run.assert_stdout("--sim needs no GPU");
 }
 
 #[test]
@@ -238,11 +238,7 @@ fn proxy_drives_any_nic() {
 fn reports_missing_nic_or_library() {
     let run = with_nic(&["--device", "mlx5_9", "--format", "json"]);
     assert_eq!(run.code, 1, "{} {}", run.stdout, run.stderr);
-    assert!(
-        run.stdout.contains("libibverbs has no device 'mlx5_9'"),
-        "{}",
-        run.stdout
-    );
+    run.assert_stdout("libibverbs has no device 'mlx5_9'");
     // One that is broken is not one that is absent, which a guest of the VM tests tries.
     let empty = tempfile::tempdir().expect("a temporary directory");
     std::fs::write(empty.path().join("libibverbs.so.1"), "no library").expect("a file");
@@ -252,14 +248,10 @@ fn reports_missing_nic_or_library() {
         .args(["--hca", "proxy", "--format", "json"])
         .run();
     assert_eq!(run.code, 1, "{} {}", run.stdout, run.stderr);
-    assert!(
-        run.stdout.contains("libibverbs.so.1 cannot be loaded: "),
-        "{}",
-        run.stdout
-    );
+    run.assert_stdout("libibverbs.so.1 cannot be loaded: ");
     let run = probe(&["--device", "mlx5_0"]);
     assert_eq!(run.code, 2, "{}", run.stdout);
-    assert!(run.stderr.contains("--hca proxy"), "{}", run.stderr);
+    run.assert_stderr("--hca proxy");
 }
 
 /// With rdma-core's own libmlx5, over a NIC in software.

@@ -579,7 +579,7 @@ fn simulated_gpu_uses_staged_path() {
         .args(SHORT)
         .args(["--sim", "--device", "mlx5_0"])
         .run();
-    assert!(table.stdout.contains("SIMULATED"), "{}", table.stdout);
+    table.assert_stdout("SIMULATED");
 }
 
 #[test]
@@ -618,9 +618,5 @@ fn reports_unloadable_library() {
         "one that is broken is not one that is absent, which a guest of the VM tests tries: {} {}",
         run.stdout, run.stderr
     );
-    assert!(
-        run.stdout.contains("libibverbs.so.1 cannot be loaded: "),
-        "{}",
-        run.stdout
-    );
+    run.assert_stdout("libibverbs.so.1 cannot be loaded: ");
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use crate::support::{Gdr, ended};
+use crate::support::Gdr;
 use fake_nvml_build::{Driver, cuda, verbs};
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ fn notes() -> Vec<Value> {
     let gdr = verbs::environment(&library, &machine)
         .into_iter()
         .fold(Gdr::new(), |gdr, (name, value)| gdr.env(name, value));
-    ended(&gdr.args(PROBE).run(), 0);
+    gdr.args(PROBE).run().assert_code(0);
     let text = fs::read_to_string(&file).expect("notes");
     text.lines()
         .map(|line| serde_json::from_str(line).expect("JSON"))
@@ -142,11 +142,9 @@ fn calls() -> Vec<String> {
         )
         .env("FAKE_VERBS", machine("verbs.json", &verbs::machine("two")))
         .env("FAKE_CUDA", machine("cuda.json", &cuda::machine("two")));
-    ended(
-        &gdr.args(["probe", "rdma", "--quick", "--size", "8", "--gpu", "0"])
-            .run(),
-        0,
-    );
+    gdr.args(["probe", "rdma", "--quick", "--size", "8", "--gpu", "0"])
+        .run()
+        .assert_code(0);
     let text = fs::read_to_string(&log).expect("a log");
     text.lines().map(str::to_owned).collect()
 }

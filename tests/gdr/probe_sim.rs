@@ -132,10 +132,6 @@ fn rejects_real_nic_options() {
             .args(option)
             .run();
         assert_eq!(run.code, 2, "{} {}", run.stdout, run.stderr);
-        assert!(
-            run.stderr.contains("name one with --device"),
-            "{}",
-            run.stderr
-        );
+        run.assert_stderr("name one with --device");
     }
 }

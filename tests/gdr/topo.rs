@@ -211,11 +211,7 @@ fn reports_unknown_driver_branch() {
         .args(["topo", "--format", "nvidia-smi"])
         .run();
     assert_eq!(run.code, 0);
-    assert!(
-        run.stderr.contains("no sample of nvidia-smi 470"),
-        "{}",
-        run.stderr
-    );
+    run.assert_stderr("no sample of nvidia-smi 470");
     // Before 515 NICs have their own names and no legend; before 545 nothing is underlined.
     assert!(
         run.stdout.starts_with("\tGPU0\tGPU1\tGPU2\tGPU3\tmlx5_0\t"),

@@ -1,23 +1,23 @@
-//! A laid-out machine that gdr repairs: the doctor before and after, programs that stand in for the machine's, and what is
-//! in its files.
+//! A machine in a directory that gdr repairs, with fakes of its programs.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::{Map, Value};
 use tempfile::TempDir;
 
 use super::{Gdr, Machine, Run, SafeBinary};
 
-/// A machine on the bench.
+/// A machine in a directory, and its fake programs.
 pub struct Bench {
     dir: TempDir,
     binary: Option<SafeBinary>,
 }
 
-/// What is at a path: permissions and owner, and a file's content or a link's target.
+/// A file, link or directory. `content` is a link's target, or a file's bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     pub mode: u32,
@@ -26,7 +26,7 @@ pub struct Entry {
 }
 
 impl Bench {
-    /// A machine of `tests/machines`, with a merge patch onto its `machine.json` (RFC 7386).
+    /// A machine of `tests/machines`; the merge patch (RFC 7386) changes its `machine.json`.
     pub fn of(machine: &str, patch: &Value) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         for name in ["root", "tools"] {
@@ -45,7 +45,7 @@ impl Bench {
         }
     }
 
-    /// Where the gdr is that is run.
+    /// The gdr to run.
     pub fn binary(&self) -> &Path {
         match &self.binary {
             Some(binary) => &binary.path,
@@ -58,12 +58,12 @@ impl Bench {
         self.dir.path().join("root")
     }
 
-    /// The directory of programs that stand in for the machine's.
+    /// The directory of the fake programs.
     pub fn tools(&self) -> PathBuf {
         self.dir.path().join("tools")
     }
 
-    /// Puts a program among them: it writes down how it was called, and then runs this, with `$GDR_ROOT` set.
+    /// Adds a fake program, which logs its arguments and then runs `script` with `$GDR_ROOT` set.
     pub fn tool(&self, name: &str, script: &str) {
         let path = self.tools().join(name);
         let log = self.tools().join("calls");
@@ -75,7 +75,7 @@ impl Bench {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("its permissions");
     }
 
-    /// How the programs were called since this was last asked, in order.
+    /// The logged calls since the last query, in order.
     pub fn calls(&self) -> Vec<String> {
         let log = self.tools().join("calls");
         let text = fs::read_to_string(&log).unwrap_or_default();
@@ -92,14 +92,14 @@ impl Bench {
             .run()
     }
 
-    /// A repair or an undo, by the programs of [`Bench::tools`].
+    /// A repair or an undo with the programs of [`Bench::tools`].
     pub fn repair(&self, args: &[&str]) -> Run {
         let tools = self.tools();
         let tools = tools.to_str().expect("a path");
         self.gdr(&[args, &["--tools", tools]].concat())
     }
 
-    /// What doctor says of a check, by subject.
+    /// Outcomes of a check by subject.
     pub fn outcomes(&self, check: &str, args: &[&str]) -> BTreeMap<String, String> {
         let run = self.gdr(&[&["doctor", "--format", "json", "--only", check], args].concat());
         let report: Value =
@@ -112,19 +112,47 @@ impl Bench {
             .collect()
     }
 
-    /// What doctor says of a check's subject where RDMA is wanted.
+    /// Outcome of a check for a subject with the profile `rdma`.
     pub fn rdma_outcome(&self, check: &str, subject: &str) -> String {
         let mut found = self.outcomes(check, &["--profile", "rdma"]);
         found
             .remove(subject)
-            .unwrap_or_else(|| panic!("{check} says nothing of {subject}: {found:?}"))
+            .unwrap_or_else(|| panic!("{check} has no finding for {subject}: {found:?}"))
     }
 
-    /// Whether a check has nothing against the machine: every finding is a pass or worth knowing.
+    /// True if every finding of a check is pass, info or skip.
     pub fn holds(&self, check: &str, args: &[&str]) -> bool {
         self.outcomes(check, args)
             .values()
             .all(|outcome| ["pass", "info", "skip"].contains(&outcome.as_str()))
+    }
+
+    /// Expects that this repair has nothing left to change.
+    #[track_caller]
+    pub fn assert_nothing_to_change(&self, args: &[&str]) {
+        let run = self.repair(args);
+        run.assert_code(0);
+        run.assert_stdout("Nothing to change");
+    }
+
+    /// Configuration space of a PCI function.
+    pub fn config(&self, bdf: &str) -> Vec<u8> {
+        let path = format!("sys/bus/pci/devices/{bdf}/config");
+        fs::read(self.root().join(path)).expect("configuration space")
+    }
+
+    /// Reads or writes (`REGISTER=VALUE`) a register with the real setpci.
+    pub fn setpci(&self, bdf: &str, register: &str) -> String {
+        let path = self.root().join("sys/bus/pci");
+        let setpci = Command::new("setpci")
+            .args(["-A", "linux-sysfs", "-O"])
+            .arg(format!("sysfs.path={}", path.display()))
+            .args(["-s", bdf, register])
+            .output()
+            .expect("setpci");
+        assert!(setpci.status.success(), "{setpci:?}");
+        let text = String::from_utf8(setpci.stdout).expect("a number");
+        text.trim().to_owned()
     }
 
     pub fn text(&self, path: &str) -> String {
@@ -132,7 +160,7 @@ impl Bench {
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    /// Everything that is there but the journals, by path.
+    /// Everything below the root except the journals, by path.
     pub fn tree(&self) -> BTreeMap<PathBuf, Entry> {
         let mut found = BTreeMap::new();
         walk(&self.root(), &self.root(), &mut found);
@@ -144,7 +172,7 @@ fn walk(root: &Path, directory: &Path, found: &mut BTreeMap<PathBuf, Entry>) {
     for entry in fs::read_dir(directory).expect("a directory") {
         let path = entry.expect("an entry").path();
         let inner = path.strip_prefix(root).expect("below the root").to_owned();
-        // The journals are gdr's own, and so may be the directories above them.
+        // gdr creates the journals and the directories above them.
         if inner == Path::new("var/lib/gdr") {
             continue;
         }

@@ -1,7 +1,7 @@
-//! What the integration tests share: recorded machines, the binary, and what a test needs to run at all.
+//! Shared parts of the integration tests: test machines and runs of the binary.
 //!
-//! Nothing here may call gdr's library: what a test expects must not come from the code it tests.
-// Each test binary compiles this whole module and uses its own part of it.
+//! Nothing here may call gdr's library: an expected value must not come from the tested code.
+// Each test binary compiles this whole module and uses a part of it.
 #![allow(dead_code, unused_imports)]
 
 mod bars;
@@ -26,7 +26,7 @@ mod side;
 mod sysfs;
 mod tree;
 
-pub use bench::{Bench, merge};
+pub use bench::{Bench, Entry, merge};
 pub use cpus::{lay_out as lay_out_cpus, mask};
 pub use cuda::fake_cuda;
 pub use device::Device;
@@ -34,6 +34,6 @@ pub use dump::{Classes, agreement, classes, everywhere, file, limited, rdma_topo
 pub use expect::{AcsFinding, Expect};
 pub use kmod::{Kmod, Loaded};
 pub use machine::{Machine, corpus, names, recorded};
-pub use run::{Gdr, MEMORY, Run, SafeBinary, ended, gdr};
+pub use run::{Gdr, MEMORY, Run, SafeBinary, gdr};
 pub use scratch::scratch;
 pub use side::{Ended, Invitation, Side};

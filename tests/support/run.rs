@@ -1,4 +1,4 @@
-//! Runs the built binary in an environment that does not depend on who runs the tests.
+//! Runs the built binary in a fixed environment.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -8,17 +8,34 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-/// What one run of gdr left behind.
+/// Output and exit code of one run of gdr.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
-    /// Standard output; a byte that is no UTF-8 is shown as U+FFFD.
+    /// Invalid UTF-8 becomes U+FFFD.
     pub stdout: String,
     pub stderr: String,
-    /// Exit code; -1 when a signal ended it.
+    /// Exit code; -1 after a signal.
     pub code: i32,
 }
 
-/// The memory that gdr keeps within for inputs of at most 8 MiB.
+impl Run {
+    #[track_caller]
+    pub fn assert_code(&self, code: i32) {
+        assert_eq!(self.code, code, "{}{}", self.stdout, self.stderr);
+    }
+
+    #[track_caller]
+    pub fn assert_stdout(&self, words: impl AsRef<str>) {
+        assert!(self.stdout.contains(words.as_ref()), "{}", self.stdout);
+    }
+
+    #[track_caller]
+    pub fn assert_stderr(&self, words: impl AsRef<str>) {
+        assert!(self.stderr.contains(words.as_ref()), "{}", self.stderr);
+    }
+}
+
+/// The memory limit of gdr for inputs of at most 8 MiB, in bytes.
 pub const MEMORY: u64 = 256 << 20;
 
 /// Runs gdr with these arguments.
@@ -26,34 +43,34 @@ pub fn gdr(args: &[&str]) -> Run {
     Gdr::new().args(args).run()
 }
 
-/// One run of gdr to be.
+/// Builder of one run of gdr.
 pub struct Gdr {
     command: Command,
 }
 
 impl Gdr {
-    /// The built binary. Only PATH, HOME and the coverage tool's file name pass from the caller's environment:
-    /// LD_LIBRARY_PATH would bring in libraries of the machine, CI would change what gdr prints.
+    /// The built binary. Only PATH, HOME and the coverage tool's file name pass from the caller's environment, because
+    /// LD_LIBRARY_PATH selects other libraries and CI changes the output.
     pub fn new() -> Self {
         Self::of(Path::new(env!("CARGO_BIN_EXE_gdr")))
     }
 
-    /// The same of a copy of the binary.
+    /// A copy of the binary.
     pub fn of(binary: &Path) -> Self {
-        Self::started_by(Command::new(binary))
+        Self::from_command(Command::new(binary))
     }
 
-    /// The same with no more than so many bytes of address space, which the kernel enforces.
+    /// The built binary with a limit on its address space, in bytes.
     pub fn within(bytes: u64) -> Self {
         let script = format!("ulimit -v {}; exec \"$0\" \"$@\"", bytes >> 10);
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", &script, env!("CARGO_BIN_EXE_gdr")]);
-        Self::started_by(shell)
+        Self::from_command(shell)
     }
 
-    fn started_by(mut command: Command) -> Self {
+    fn from_command(mut command: Command) -> Self {
         command.env_clear().env("TERM", "dumb").stdin(Stdio::null());
-        // What two runs print is compared: the time in it is the same.
+        // Tests compare outputs, which contain the time.
         command.env("SOURCE_DATE_EPOCH", "1700000000");
         for name in ["PATH", "HOME", "LLVM_PROFILE_FILE"] {
             if let Some(value) = std::env::var_os(name) {
@@ -73,24 +90,22 @@ impl Gdr {
         self.args([OsStr::new("--sysroot"), dir.as_os_str()])
     }
 
-    /// Sets one environment variable.
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
         self
     }
 
-    /// Gives it a file as its standard input.
+    /// Reads standard input from a file.
     pub fn stdin(mut self, file: &Path) -> Self {
         self.command.stdin(File::open(file).expect("a file"));
         self
     }
 
-    /// The command, for a test that talks to it while it runs.
+    /// The command, for tests that need the running process.
     pub fn command(self) -> Command {
         self.command
     }
 
-    /// Runs it to its end.
     pub fn run(mut self) -> Run {
         let output = self.command.output().expect("the built gdr starts");
         Run {
@@ -101,12 +116,7 @@ impl Gdr {
     }
 }
 
-/// That a run ended with this code; what it printed, where it did not.
-pub fn ended(run: &Run, code: i32) {
-    assert_eq!(run.code, code, "{}{}", run.stdout, run.stderr);
-}
-
-/// A copy of gdr in the home directory. A systemd unit may only run a binary that no other user can change.
+/// A copy of gdr in the home directory: a systemd unit may only run a binary that no other user can change.
 pub struct SafeBinary {
     _dir: TempDir,
     pub path: PathBuf,

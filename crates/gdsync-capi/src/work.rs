@@ -136,7 +136,7 @@ fn send(wr: &ibv_send_wr, pair: &Pair) -> Result<Wqe, CallError> {
     };
     let brings = matches!(
         operation,
-        Operation::WorkList { .. } | Operation::CompareSwap { .. } | Operation::FetchAdd { .. }
+        Operation::Read { .. } | Operation::CompareSwap { .. } | Operation::FetchAdd { .. }
     );
     let payload = match flags & flag::IBV_SEND_INLINE.0 != 0 {
         true if brings => {
@@ -216,7 +216,7 @@ fn operation(wr: &ibv_send_wr) -> Result<Operation, CallError> {
             remote: remote(),
             immediate: immediate(),
         },
-        opcode::IBV_WR_RDMA_READ => Operation::WorkList { remote: remote() },
+        opcode::IBV_WR_RDMA_READ => Operation::Read { remote: remote() },
         opcode::IBV_WR_ATOMIC_CMP_AND_SWP => {
             let (remote, compare, swap) = atomic();
             Operation::CompareSwap {

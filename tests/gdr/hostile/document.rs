@@ -17,7 +17,7 @@ use crate::hostile::cases;
 use crate::hostile::grammar;
 use crate::hostile::page::{problem, without_colour};
 use crate::hostile::text::{hostile, hostile_name};
-use crate::support::{Gdr, Machine, ended};
+use crate::support::{Gdr, Machine};
 
 /// Snapshots of machines that differ.
 static SNAPSHOTS: LazyLock<Vec<String>> = LazyLock::new(|| {
@@ -38,7 +38,7 @@ fn snapshot(machine: &str) -> String {
         .args(["snapshot", "-o", "-"])
         .sysroot(root.path())
         .run();
-    ended(&run, 0);
+    run.assert_code(0);
     run.stdout
 }
 

@@ -90,11 +90,7 @@ fn bug_report_has_devices_and_files() {
             of.map(|(_, outcome)| outcome.as_str()).collect()
         };
         assert_eq!(of("gpu.min-driver"), ["pass"], "{outcomes:?}");
-        assert!(
-            run.stderr.contains("from a dump of another program"),
-            "{}",
-            run.stderr
-        );
+        run.assert_stderr("from a dump of another program");
         assert!(!run.stderr.contains("take it again"), "{}", run.stderr);
         let topo = json(&from(name, bytes, &["topo", "--format", "json"]));
         assert_eq!(topo["matrix"]["GPU0"]["NIC0"], "PIX", "{topo}");
@@ -169,12 +165,7 @@ fn archives_have_devices_and_files() {
                 .is_some_and(|source| source.ends_with(name)),
             "{host}"
         );
-        assert!(
-            run.stderr
-                .contains("node17, from a dump of another program"),
-            "{}",
-            run.stderr
-        );
+        run.assert_stderr("node17, from a dump of another program");
         let outcomes = outcomes(&report);
         let of = |id: &str| {
             outcomes

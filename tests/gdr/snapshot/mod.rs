@@ -258,7 +258,7 @@ fn failed_write_keeps_existing_file() {
     let missing = dir.path().join("no/such/place.json");
     let failed = run(&["snapshot", "-o", text_of(&missing)]);
     assert_eq!(failed.code, 2);
-    assert!(failed.stderr.contains("place.json"), "{}", failed.stderr);
+    failed.assert_stderr("place.json");
     let failed = run(&["snapshot", "-o", "/dev/full"]);
     assert_eq!(failed.code, 2, "{}", failed.stderr);
     assert_eq!(run(&["snapshot"]).code, 2, "it wants to know where");
@@ -282,11 +282,7 @@ fn compares_machines_by_fact() {
     assert_eq!(same.code, 0, "{}", same.stdout);
     let differ = run(&["snapshot", "--diff", text_of(&one), text_of(&two)]);
     assert_eq!(differ.code, 1, "{}", differ.stderr);
-    assert!(
-        differ.stdout.contains("PCI 0000:42:00.0"),
-        "{}",
-        differ.stdout
-    );
+    differ.assert_stdout("PCI 0000:42:00.0");
     let line = differ
         .stdout
         .lines()
@@ -313,7 +309,7 @@ fn compares_machines_by_fact() {
         text_of(&dir.path().join("none")),
     ]);
     assert_eq!(missing.code, 2);
-    assert!(missing.stderr.contains("none"), "{}", missing.stderr);
+    missing.assert_stderr("none");
 }
 
 fn mode(path: &Path) -> u32 {
@@ -359,7 +355,7 @@ fn reports_commands_that_need_the_machine() {
     ] {
         let run = with(&file, args);
         assert_eq!(run.code, 2);
-        assert!(run.stderr.contains(words), "{}", run.stderr);
+        run.assert_stderr(words);
     }
     assert_eq!(
         run(&["--from", text_of(&file), "--sysroot", "/", "topo"]).code,
