@@ -8,8 +8,8 @@ use super::{Bdf, Host};
 /// The document `gdr.probe/1`, used by every probe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbeReport {
-    /// Which probe: `copy`, `host`, `p2p`, `rdma`.
-    pub probe: String,
+    /// Which probe.
+    pub probe: ProbeKind,
     /// The machine.
     pub host: Host,
     /// No hardware took part: all figures are for the memory of this machine.
@@ -28,6 +28,30 @@ pub struct ProbeReport {
     pub results: Vec<ProbeResult>,
     /// Further notes: what was left out, and why the probe ended early.
     pub notes: Vec<String>,
+}
+
+/// A probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ProbeKind {
+    Copy,
+    Host,
+    P2p,
+    Rdma,
+    Async,
+}
+
+impl ProbeKind {
+    /// As in `gdr probe NAME`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Copy => "copy",
+            Self::Host => "host",
+            Self::P2p => "p2p",
+            Self::Rdma => "rdma",
+            Self::Async => "async",
+        }
+    }
 }
 
 /// A tested GPU, and how its memory was mapped.

@@ -6,12 +6,11 @@ use super::scope::{ProbeError, Scope, chosen};
 use super::task::Task;
 use super::verdict::{Promise, Subject};
 use super::watch::Interrupts;
-use crate::model::{GIGABYTES_PER_SECOND, ProbeReport, ProbeResult};
+use crate::model::{GIGABYTES_PER_SECOND, ProbeKind, ProbeReport, ProbeResult};
 
-/// A probe and its options. `render` selects the layout of the report by the probe's name.
+/// A probe and its options. `render` selects the layout of the report by its kind.
 pub trait Probe {
-    /// As in `gdr probe NAME`.
-    const NAME: &'static str;
+    const KIND: ProbeKind;
     type Task: Task;
 
     /// The options that every probe has.
@@ -69,7 +68,7 @@ pub fn expected<P: Probe>(probe: &P, machine: &Machine) -> Result<ProbeReport, P
 
 fn empty_report<P: Probe>(probe: &P, machine: &Machine) -> ProbeReport {
     ProbeReport {
-        probe: P::NAME.to_owned(),
+        probe: P::KIND,
         host: machine.host.clone(),
         simulated: probe.scope().sim,
         complete: true,

@@ -292,6 +292,7 @@ pub fn failures(report: &ProbeReport) -> impl Iterator<Item = &ProbeResult> {
 mod tests {
     use super::*;
     use crate::model::Host;
+    use crate::model::ProbeKind;
 
     fn subject() -> Subject {
         Subject {
@@ -350,7 +351,7 @@ mod tests {
     #[test]
     fn exit_codes() {
         let report = |complete, results| ProbeReport {
-            probe: "copy".to_owned(),
+            probe: ProbeKind::Copy,
             host: Host::default(),
             simulated: false,
             complete,

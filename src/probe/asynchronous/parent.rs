@@ -2,7 +2,7 @@
 
 use super::task::{HcaChoice, Task};
 use super::{pingpong, register};
-use crate::model::{ProbeReport, ProbeVerdict};
+use crate::model::{ProbeKind, ProbeReport, ProbeVerdict};
 use crate::probe::children::Children;
 use crate::probe::machine::{self, Machine};
 use crate::probe::rdma::{self, Named};
@@ -75,7 +75,7 @@ impl Options {
 }
 
 impl Probe for Options {
-    const NAME: &'static str = "async";
+    const KIND: ProbeKind = ProbeKind::Async;
     type Task = Task;
 
     fn scope(&self) -> &Scope {

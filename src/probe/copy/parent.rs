@@ -3,7 +3,7 @@
 use super::crossover::crossover;
 use super::sweep::LIMITED_BY_LINK;
 use super::task::Task;
-use crate::model::ProbeReport;
+use crate::model::{ProbeKind, ProbeReport};
 use crate::probe::children::Children;
 use crate::probe::machine::Machine;
 use crate::probe::scope::{Nodes, ProbeError, Scope, bindings};
@@ -39,7 +39,7 @@ impl Options {
 }
 
 impl Probe for Options {
-    const NAME: &'static str = "copy";
+    const KIND: ProbeKind = ProbeKind::Copy;
     type Task = Task;
 
     fn scope(&self) -> &Scope {

@@ -2,7 +2,7 @@
 
 use super::session::{Direction, LIMITED_BY_LINK};
 use super::task::Task;
-use crate::model::ProbeReport;
+use crate::model::{ProbeKind, ProbeReport};
 use crate::probe::children::Children;
 use crate::probe::machine::Machine;
 use crate::probe::scope::{Nodes, ProbeError, Scope, bindings};
@@ -18,7 +18,7 @@ pub struct Options {
 }
 
 impl Probe for Options {
-    const NAME: &'static str = "host";
+    const KIND: ProbeKind = ProbeKind::Host;
     type Task = Task;
 
     fn scope(&self) -> &Scope {

@@ -2,7 +2,7 @@
 
 use super::cluster::LIMITED_BY_LINK;
 use super::task::{Pair, Task, Unit, arrow};
-use crate::model::{ProbeReport, ProbeResult, ProbedGpu, ProbedPair, Shares};
+use crate::model::{ProbeKind, ProbeReport, ProbeResult, ProbedGpu, ProbedPair, Shares};
 use crate::probe::children::Children;
 use crate::probe::machine::Machine;
 use crate::probe::scope::{Chosen, ProbeError, Scope};
@@ -20,7 +20,7 @@ pub struct Options {
 }
 
 impl Probe for Options {
-    const NAME: &'static str = "p2p";
+    const KIND: ProbeKind = ProbeKind::P2p;
     type Task = Task;
 
     fn scope(&self) -> &Scope {

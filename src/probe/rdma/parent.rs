@@ -6,7 +6,7 @@ use super::options::{MemoryKind, Named, Options, RemoteEnd};
 use super::pairs::{places, remote, served, task};
 use super::perftest;
 use super::task::{Place, Task};
-use crate::model::{GIGABYTES_PER_SECOND, ProbeReport};
+use crate::model::{GIGABYTES_PER_SECOND, ProbeKind, ProbeReport};
 use crate::probe::children::Children;
 use crate::probe::machine::{Machine, ProbedNic};
 use crate::probe::scope::{ProbeError, Scope, chosen};
@@ -19,7 +19,7 @@ const SIMULATED: &str = "The NIC is SIMULATED: a thread of the CPU executes the 
                          NIC. With --device a NIC of this machine moves the simulated GPU's memory.";
 
 impl Probe for Options {
-    const NAME: &'static str = "rdma";
+    const KIND: ProbeKind = ProbeKind::Rdma;
     type Task = Task;
 
     fn scope(&self) -> &Scope {

@@ -4,7 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::size;
-use crate::model::{Bucket, GIGABYTES_PER_SECOND, MICROSECONDS, ProbeReport, ProbeResult};
+use crate::model::{
+    Bucket, GIGABYTES_PER_SECOND, MICROSECONDS, ProbeKind, ProbeReport, ProbeResult,
+};
 use crate::render::svg::Stroke;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -32,12 +34,12 @@ pub const DIRECTIONS: [(&str, &str); 2] = [("write", "to the GPU"), ("read", "fr
 
 /// The panels of a report that have points.
 pub fn panels(report: &ProbeReport) -> Vec<Panel> {
-    let mut panels = match report.probe.as_str() {
-        "host" => host(report),
-        "p2p" => p2p(report),
-        "rdma" => rdma(report),
-        "async" => asynchronous(report),
-        _ => copy(report),
+    let mut panels = match report.probe {
+        ProbeKind::Host => host(report),
+        ProbeKind::P2p => p2p(report),
+        ProbeKind::Rdma => rdma(report),
+        ProbeKind::Async => asynchronous(report),
+        ProbeKind::Copy => copy(report),
     };
     panels.iter_mut().for_each(|panel| {
         panel.lines.retain(|line| !line.points.is_empty());
@@ -373,8 +375,8 @@ impl Axes {
             }
         };
         Self {
-            what: match report.probe.as_str() {
-                "async" => What::Histogram,
+            what: match report.probe {
+                ProbeKind::Async => What::Histogram,
                 _ => What::Bandwidth,
             },
             x: range(points().map(|point| point.0.log2()).collect()),

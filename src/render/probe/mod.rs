@@ -50,11 +50,7 @@ fn headline(report: &ProbeReport) -> String {
         .flatten()
         .map(|part| printable(part))
         .collect();
-    format!(
-        "gdr probe {}: {}",
-        printable(&report.probe),
-        parts.join(", ")
-    )
+    format!("gdr probe {}: {}", report.probe.name(), parts.join(", "))
 }
 
 /// Formats a size; 1 KiB is 1024 bytes.

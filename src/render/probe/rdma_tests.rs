@@ -3,7 +3,7 @@
 use super::sample::{bare, report};
 use super::{curve, svg, table};
 use crate::model::{
-    BackendChoice, BackendOutcome, ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd,
+    BackendChoice, BackendOutcome, ProbeKind, ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd,
 };
 use crate::render::Style;
 
@@ -50,7 +50,7 @@ fn figure(subject: &str, name: &str, bytes: u64, unit: &str, median: f64) -> Pro
 pub fn two_nics() -> ProbeReport {
     let (local, remote) = ("GPU0 mlx5_0:1", "GPU0 mlx5_1:1");
     ProbeReport {
-        probe: "rdma".to_owned(),
+        probe: ProbeKind::Rdma,
         ends: vec![end(local, "PIX"), end(remote, "SYS")],
         results: vec![
             ProbeResult {

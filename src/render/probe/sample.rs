@@ -1,6 +1,8 @@
 //! A handwritten report for the tests of all formats.
 
-use crate::model::{BackendChoice, BackendOutcome, Host, ProbeReport, ProbeResult, ProbedGpu};
+use crate::model::{
+    BackendChoice, BackendOutcome, Host, ProbeKind, ProbeReport, ProbeResult, ProbedGpu,
+};
 
 pub const SUBJECT: &str = "GPU0 (0000:3b:00.0)";
 
@@ -54,7 +56,7 @@ pub fn report() -> ProbeReport {
     results.push(latency("api.pin", 65536, 141.2));
     results.push(latency("ping-pong", 4, 1.93));
     ProbeReport {
-        probe: "copy".to_owned(),
+        probe: ProbeKind::Copy,
         host: Host {
             source: "live".to_owned(),
             name: Some("node1".to_owned()),

@@ -7,7 +7,8 @@ use super::grid::grid;
 use super::lines::{failures, line_of, verified};
 use super::{INDENT, asynchronous, figure_or_dash, host, opening, p2p, rdma, size};
 use crate::model::{
-    BackendOutcome, GIGABYTES_PER_SECOND, ProbeReport, ProbeResult, ProbeVerdict, ProbedGpu,
+    BackendOutcome, GIGABYTES_PER_SECOND, ProbeKind, ProbeReport, ProbeResult, ProbeVerdict,
+    ProbedGpu,
 };
 use crate::render::Style;
 use crate::render::text::{Tone, printable, wrap};
@@ -17,9 +18,9 @@ pub fn table(report: &ProbeReport, style: Style) -> String {
     let mut page = opening(report, style);
     let known: BTreeSet<&str> = report.gpus.iter().map(|gpu| gpu.subject.as_str()).collect();
     // Results that belong neither to a GPU nor to a pair are failures.
-    let belongs_to_chapter = |result: &ProbeResult| match report.probe.as_str() {
-        "p2p" if matches!(result.verdict, ProbeVerdict::Ok) => true,
-        "rdma" => result.subject != "machine",
+    let belongs_to_chapter = |result: &ProbeResult| match report.probe {
+        ProbeKind::P2p if matches!(result.verdict, ProbeVerdict::Ok) => true,
+        ProbeKind::Rdma => result.subject != "machine",
         _ => known.contains(result.subject.as_str()),
     };
     let mut results: BTreeMap<&str, Vec<&ProbeResult>> = BTreeMap::new();
@@ -38,7 +39,7 @@ pub fn table(report: &ProbeReport, style: Style) -> String {
     if !failures.is_empty() {
         page.push_str(&format!("\n{failures}"));
     }
-    if report.probe != "rdma" {
+    if report.probe != ProbeKind::Rdma {
         for gpu in &report.gpus {
             page.push('\n');
             let own = results
@@ -53,9 +54,9 @@ pub fn table(report: &ProbeReport, style: Style) -> String {
             page.push_str(&chapter(report, gpu, own, accesses, style));
         }
     }
-    page.push_str(&match report.probe.as_str() {
-        "p2p" => p2p::figures(report, style),
-        "rdma" => rdma::figures(report, style),
+    page.push_str(&match report.probe {
+        ProbeKind::P2p => p2p::figures(report, style),
+        ProbeKind::Rdma => rdma::figures(report, style),
         _ => String::new(),
     });
     page.push('\n');
@@ -89,9 +90,9 @@ fn chapter<'r>(
             .copied()
             .filter(|result| result.numa == node)
             .collect();
-        text.push_str(&match report.probe.as_str() {
-            "host" => host::figures(&of_node, node, style),
-            "async" => asynchronous::figures(&of_node, style),
+        text.push_str(&match report.probe {
+            ProbeKind::Host => host::figures(&of_node, node, style),
+            ProbeKind::Async => asynchronous::figures(&of_node, style),
             _ => sweep(&of_node, node, style),
         });
     }
@@ -258,7 +259,7 @@ fn verdict(report: &ProbeReport, style: Style) -> String {
         (false, true) => (Tone::Good, "passed"),
     };
     let sums = ["ok", "slow", "wrong", "impossible"].map(|word| format!("{} {word}", count(word)));
-    let best: Vec<String> = bests(&report.probe)
+    let best: Vec<String> = bests(report.probe)
         .into_iter()
         .filter_map(|(name, words)| {
             let rates = report.results.iter().filter(|result| result.name == name);
@@ -286,20 +287,20 @@ fn verdict(report: &ProbeReport, style: Style) -> String {
 }
 
 /// The most important figures: names, and direction of the transfer.
-fn bests(probe: &str) -> Vec<(String, &'static str)> {
+fn bests(probe: ProbeKind) -> Vec<(String, &'static str)> {
     let named = |names: [(&str, &'static str); 2]| {
         names.map(|(name, words)| (name.to_owned(), words)).to_vec()
     };
     match probe {
-        "host" => named([
+        ProbeKind::Host => named([
             ("host.pinned.h2d.bandwidth", "to the GPU"),
             ("host.pinned.d2h.bandwidth", "from the GPU"),
         ]),
-        "rdma" => vec![
+        ProbeKind::Rdma => vec![
             ("rdma.write.bandwidth".to_owned(), "written by the NIC"),
             ("rdma.read.bandwidth".to_owned(), "read by the NIC"),
         ],
-        "p2p" => vec![("p2p.copy.write.bandwidth".to_owned(), "from GPU to GPU")],
+        ProbeKind::P2p => vec![("p2p.copy.write.bandwidth".to_owned(), "from GPU to GPU")],
         _ => DIRECTIONS
             .map(|(direction, words)| (format!("copy.{direction}.bandwidth"), words))
             .to_vec(),

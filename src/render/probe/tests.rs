@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::rdma_tests::two_nics;
 use super::sample::{SUBJECT, bare, report};
 use super::{curve, svg, table};
-use crate::model::{ProbeReport, ProbeResult, ProbeVerdict, ProbedGpu, ProbedPair};
+use crate::model::{ProbeKind, ProbeReport, ProbeResult, ProbeVerdict, ProbedGpu, ProbedPair};
 use crate::render::Style;
 
 const PLAIN: Style = Style {
@@ -237,7 +237,7 @@ fn two_gpus() -> ProbeReport {
     };
     let large = 256 << 20;
     ProbeReport {
-        probe: "p2p".to_owned(),
+        probe: ProbeKind::P2p,
         gpus: vec![gpu(first), gpu(second)],
         pairs: vec![
             pair("GPU0 -> GPU1", first, second, true),
@@ -345,7 +345,7 @@ fn host() -> ProbeReport {
         ..figure(name, 64 << 20, "GB/s", median)
     };
     ProbeReport {
-        probe: "host".to_owned(),
+        probe: ProbeKind::Host,
         gpus: vec![ProbedGpu {
             backend: None,
             backends: Vec::new(),
