@@ -48,7 +48,7 @@ fn selects_checks_by_id_and_family() {
     );
 }
 
-/// 0 all well, 1 something failed, 3 something required is unknown, 2 usage; and what counts as failed can be widened.
+/// 0: passed; 1: a failure; 2: usage; 3: a required result is unknown. Options widen what counts as a failure.
 #[test]
 fn exit_codes() {
     let sound = Machine::load("sound").laid_out();

@@ -24,7 +24,7 @@ type Outcome = Result<(), Box<dyn std::error::Error>>;
 fn main() -> ExitCode {
     match all() {
         Ok(()) => {
-            println!("all well");
+            println!("passed");
             ExitCode::SUCCESS
         }
         Err(error) => {

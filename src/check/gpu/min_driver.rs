@@ -32,12 +32,9 @@ pub fn min_driver(ctx: &Ctx<'_>) -> Vec<Judgement> {
     };
     let Some(version) = number(&driver) else {
         return vec![
-            Judgement::undetermined(
-                "driver",
-                format!("unknown: '{driver}' is not a driver version"),
-            )
-            .evidence(SOURCE, driver)
-            .needs("a driver version that can be read"),
+            Judgement::undetermined("driver", format!("'{driver}' is not a driver version."))
+                .evidence(SOURCE, driver)
+                .needs("a driver version that can be read"),
         ];
     };
     let needs = needs(ctx, version);

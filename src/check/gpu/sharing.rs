@@ -66,7 +66,7 @@ pub fn vgpu(ctx: &Ctx<'_>) -> Vec<Judgement> {
             ),
             "passthrough" => Judgement::pass(subject, "The whole GPU is passed through to this guest."),
             "none" => Judgement::pass(subject, "It is not virtualised."),
-            other => Judgement::undetermined(subject, format!("unknown: gdr does not know NVML's mode '{other}'"))
+            other => Judgement::undetermined(subject, format!("gdr does not know NVML's mode '{other}'."))
                 .needs("a newer gdr"),
         }
         .evidence(SOURCE, mode)

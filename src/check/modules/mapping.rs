@@ -71,7 +71,7 @@ fn judge(ctx: &Ctx<'_>, gpu: &GpuMapping) -> Judgement {
                  GDR_BACKEND.",
         ),
         MappingTrial::NotTried { reason } => {
-            return Judgement::undetermined(subject, "unknown: this process has no memory of it to map")
+            return Judgement::undetermined(subject, "This process has none of its memory to map.")
                 .evidence("the trial", reason)
                 .needs("a GPU with 64 KiB of free memory that this process may use");
         }

@@ -47,10 +47,8 @@ fn open_mpi(library: &Library) -> Judgement {
         return pass.evidence(&library.path, found.as_str());
     }
     if library.plugins.is_none() && inside.is_empty() {
-        let unknown = Judgement::undetermined(
-            subject,
-            "unknown: its components are not in the usual directories",
-        );
+        let unknown =
+            Judgement::undetermined(subject, "Its components are not in the usual directories.");
         return unknown
             .evidence(&library.path, "no directory of components beside it")
             .needs("ompi_info --parsable -l 9 --all | grep mpi_built_with_cuda_support:value");
@@ -108,12 +106,9 @@ fn ucx_cuda(library: &Library) -> Judgement {
             pass.evidence(&library.path, plugins.join(", "))
         }
         Some(_) => without(subject, library, "no module for CUDA"),
-        None => Judgement::undetermined(
-            subject,
-            "unknown: its modules are not in the usual directories",
-        )
-        .evidence(&library.path, "no directory ucx beside it")
-        .needs("ucx_info -d | grep cuda"),
+        None => Judgement::undetermined(subject, "Its modules are not in the usual directories.")
+            .evidence(&library.path, "no directory ucx beside it")
+            .needs("ucx_info -d | grep cuda"),
     }
 }
 

@@ -42,7 +42,7 @@ pub fn net_plugin(ctx: &Ctx<'_>) -> Vec<Judgement> {
 fn judge(ctx: &Ctx<'_>, nccl: &Library, plugin: Option<&Library>) -> Judgement {
     let subject = nccl.path.clone();
     let Some(version) = nccl.version.as_deref().and_then(numbers) else {
-        return Judgement::undetermined(subject, "unknown: its file name has no version")
+        return Judgement::undetermined(subject, "Its file name has no version.")
             .evidence(&nccl.path, "no version")
             .needs("NCCL_DEBUG=VERSION with a program that uses it");
     };
@@ -78,11 +78,8 @@ fn judge(ctx: &Ctx<'_>, nccl: &Library, plugin: Option<&Library>) -> Judgement {
         .collect::<Vec<_>>()
         .join(", ");
     let judgement = match offered.first() {
-        None => Judgement::undetermined(
-            subject,
-            "unknown: libnccl-net.so has no interface that gdr knows",
-        )
-        .needs("NCCL_DEBUG=INFO with a program that uses it"),
+        None => Judgement::undetermined(subject, "libnccl-net.so has no interface that gdr knows.")
+            .needs("NCCL_DEBUG=INFO with a program that uses it"),
         Some(_)
             if offered
                 .iter()

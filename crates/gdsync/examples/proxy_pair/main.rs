@@ -2,7 +2,7 @@
 //! Soft-RoCE.
 //!
 //! `proxy_pair DEVICE` is the server, `proxy_pair DEVICE ADDRESS` the client. Both print `ok: …` for each comparison, and
-//! `all well` at the end.
+//! `passed` at the end.
 
 #![allow(clippy::print_stdout)]
 
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     };
     match outcome {
         Ok(()) => {
-            println!("all well");
+            println!("passed");
             ExitCode::SUCCESS
         }
         Err(error) => {
