@@ -158,6 +158,7 @@ impl Matcher {
                     line: part.line,
                     clean: line.clone(),
                     raw: shown(part.bytes),
+                    printed,
                     sentence,
                     line_match,
                 });
@@ -205,6 +206,11 @@ impl Matcher {
                 }
             }
         }
+        // The first line is a title: it names the subject of all others.
+        let title = lines
+            .first()
+            .filter(|line| !line.printed)
+            .map_or(0, |line| line.line_match.concepts);
         for window in lines.windows(NEIGHBOURS.min(lines.len()).max(1)) {
             // Lines of programs have nothing to do with each other; a person writes about the lines around.
             if lines.len() > FEW_LINES && !window.iter().any(|line| line.sentence) {
@@ -212,7 +218,7 @@ impl Matcher {
             }
             let together = window
                 .iter()
-                .fold(0, |all, line| all | line.line_match.concepts);
+                .fold(title, |all, line| all | line.line_match.concepts);
             let Some(first) = window.first() else {
                 continue;
             };
@@ -290,6 +296,8 @@ struct Neighbour {
     line: u64,
     clean: Vec<u8>,
     raw: String,
+    /// A program printed it.
+    printed: bool,
     /// A person wrote it.
     sentence: bool,
     line_match: LineMatch,
