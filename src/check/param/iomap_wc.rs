@@ -1,10 +1,12 @@
 //! param.iomap-wc: uncached CPU mappings of GPU memory make writes slow.
 
 use super::{AMPERE, PARAMS, registry_keys as keys};
-use crate::check::{Ctx, Judgement};
+use crate::check::{Ctx, Judgement, version};
 use crate::model::{Bdf, Fact, Facts, Ids, PciDevice};
 
 const KEY: &str = "RmForceDisableIomapWC";
+/// The first driver branch that maps uncached in Arm guests (hypervisor.c: 580.142 does not, 590.44.01 does).
+const ARM_GUESTS: u32 = 590;
 
 /// The driver maps BAR memory write-combined, except by registry key and on some machines
 /// (chipset.c, chipset_info.c, hypervisor.c of the open kernel modules; used in nv-mmap.c).
@@ -68,14 +70,21 @@ fn by_machine(facts: &Facts) -> Fact<Option<&'static str>> {
     match &facts.platform.architecture {
         Fact::Known(architecture) if architecture != "aarch64" => Fact::Known(None),
         Fact::Known(_) => match facts.platform.kind().0 {
-            Fact::Known(crate::model::PlatformKind::Guest) => {
-                Fact::Known(Some("a guest on an Arm machine"))
-            }
+            Fact::Known(crate::model::PlatformKind::Guest) => arm_guest(facts),
             Fact::Known(crate::model::PlatformKind::BareMetal) => Fact::Known(None),
             Fact::Unknown(why) => Fact::Unknown(why),
         },
         Fact::Unknown(why) => Fact::Unknown(*why),
     }
+}
+
+fn arm_guest(facts: &Facts) -> Fact<Option<&'static str>> {
+    version::driver(facts).map(|driver| {
+        let branch = driver.as_deref().and_then(version::branch);
+        branch
+            .is_none_or(|branch| branch >= ARM_GUESTS)
+            .then_some("a guest on an Arm machine")
+    })
 }
 
 fn bridge(device: &PciDevice) -> Option<&'static str> {

@@ -16,5 +16,8 @@ fn machines_with_uncached_mappings() {
     facts.platform.architecture = Fact::Known("aarch64".to_owned());
     assert_eq!(only("param.iomap-wc", &facts).outcome, Outcome::Pass);
     facts.platform.asserted = Some(PlatformKind::Guest);
+    facts.driver.module_version = Fact::Known(Some("580.142".to_owned()));
+    assert_eq!(only("param.iomap-wc", &facts).outcome, Outcome::Pass);
+    facts.driver.module_version = Fact::Known(Some("590.44.01".to_owned()));
     assert_says(&only("param.iomap-wc", &facts), "guest on an Arm machine");
 }
