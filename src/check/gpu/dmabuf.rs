@@ -27,7 +27,7 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice) -> Judgement {
         )
         .evidence("cuMemGetHandleForAddressRange", reason)
         .advice(
-            "Read the NVRM lines of the kernel log; confidential computing and MIG prevent the \
+            "Read the NVRM lines of the kernel log; confidential computing prevents the \
                  export.",
         ),
         (Fact::Known(true), Some(DmaBufTrial::Exported)) => {

@@ -76,8 +76,9 @@ pub const CHECKS: &[Check] = &[
             361 and CUDA 8.0, gdrcopy 331.14. With older drivers a module is missing or a call is not supported.",
         remedy: "Install a newer driver.",
         references: &[
-            "https://github.com/NVIDIA/gdrcopy#requirements",
-            "https://github.com/gpudirect/libgdsync#requirements",
+            "https://github.com/NVIDIA/gdrcopy/blob/v2.6/README.md",
+            "https://github.com/gpudirect/libgdsync/blob/v2.1/README.md",
+            "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/515.43.04/kernel-open/nvidia/nv-dmabuf.c",
             "https://docs.nvidia.com/cuda/gpudirect-rdma/",
         ],
         reads: &[Source::Nvml, Source::Cuda],
@@ -92,7 +93,8 @@ pub const CHECKS: &[Check] = &[
             cannot, and need nvidia-peermem for RDMA. Open modules do not drive Maxwell, Pascal and Volta at all.",
         remedy: "Install the flavour that supports the GPU generation.",
         references: &[
-            "https://github.com/NVIDIA/open-gpu-kernel-modules",
+            "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/README.md",
+            "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/kernel-modules.html",
             "https://docs.nvidia.com/cuda/gpudirect-rdma/",
         ],
         reads: &[],
@@ -120,7 +122,7 @@ pub const CHECKS: &[Check] = &[
         references: &[
             "https://docs.nvidia.com/cuda/gpudirect-rdma/",
             "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__DEVICE.html",
-            "https://docs.nvidia.com/dgx/dgx-spark-porting-guide/",
+            "https://docs.nvidia.com/dgx/dgx-spark-porting-guide/porting/cuda.html",
         ],
         reads: &[Source::Nvml, Source::Cuda],
         judge: capable,
@@ -172,10 +174,12 @@ pub const CHECKS: &[Check] = &[
         rule: "MIG is off when peer access or CPU mappings are needed.",
         sources: "NVML",
         severity: Severity::Warn,
-        why: "Instances and GPUs in MIG mode have no peer-to-peer access, and the driver's own CPU mapping \
-            fails. RDMA to an instance works.",
+        why: "Instances and GPUs in MIG mode have no peer-to-peer access, and gdr's rm backend \
+            does not map their memory. RDMA to an instance works.",
         remedy: "Disable MIG (nvidia-smi -mig 0), or do without peer-to-peer.",
-        references: &["https://docs.nvidia.com/datacenter/tesla/mig-user-guide/"],
+        references: &[
+            "https://docs.nvidia.com/datacenter/tesla/mig-user-guide/deployment-considerations.html",
+        ],
         reads: &[Source::Nvml],
         judge: mig,
     },
@@ -187,7 +191,10 @@ pub const CHECKS: &[Check] = &[
         why: "GPUDirect RDMA and peer-to-peer work only on some types of virtual GPUs; on the others registration \
             fails.",
         remedy: "Pass the whole GPU through, or choose a type that NVIDIA lists for GPUDirect.",
-        references: &["https://docs.nvidia.com/vgpu/"],
+        references: &[
+            "https://docs.nvidia.com/ai-enterprise/release-7/latest/infra-software/vgpu/features/gpudirect.html",
+            "https://docs.nvidia.com/ai-enterprise/release-8/8.1/infra-software/vgpu/features/p2p.html",
+        ],
         reads: &[Source::Nvml],
         judge: vgpu,
     },
@@ -199,7 +206,10 @@ pub const CHECKS: &[Check] = &[
         why: "With confidential computing, data that leaves the GPU is encrypted: its memory is not mapped through BAR1, and \
             neither a NIC nor the CPU can access it.",
         remedy: "Disable confidential computing if GPUDirect matters more.",
-        references: &["https://docs.nvidia.com/confidential-computing/"],
+        references: &[
+            "https://docs.nvidia.com/confidential-computing/",
+            "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/src/nvidia/src/kernel/rmapi/mapping_cpu.c",
+        ],
         reads: &[Source::Nvml],
         judge: confidential,
     },
@@ -241,7 +251,7 @@ pub const CHECKS: &[Check] = &[
         remedy: "Create the channel's node (mknod, or NVreg_CreateImexChannel0=1) and start nvidia-imex on all machines of \
             the domain.",
         references: &[
-            "https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/",
+            "https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/imexchannels.html",
             "https://github.com/NVIDIA/nccl/issues/1632",
             "https://github.com/NVIDIA/nvidia-modprobe/issues/9",
         ],
@@ -257,8 +267,8 @@ pub const CHECKS: &[Check] = &[
             accesses it only through mappings.",
         remedy: "No fix is needed. CoherentGPUMemoryMode selects the mode.",
         references: &[
-            "https://docs.nvidia.com/cuda/cuda-toolkit-release-notes/",
-            "open-gpu-kernel-modules: kernel-open/nvidia/nv-reg.h",
+            "https://docs.nvidia.com/datacenter/tesla/tesla-release-notes-580-65-06/index.html",
+            "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/kernel-open/nvidia/nv-reg.h",
         ],
         reads: &[Source::Nvml],
         judge: cdmm,

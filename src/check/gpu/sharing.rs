@@ -20,7 +20,7 @@ pub fn mig(ctx: &Ctx<'_>) -> Vec<Judgement> {
             }
             Fact::Unknown(why) => Judgement::unknown(subject, *why, SOURCE),
             Fact::Known(true) => {
-                let message = "MIG is on: there is no peer-to-peer between GPUs or instances, and without gdrdrv no CPU mapping; \
+                let message = "MIG is on: there is no peer-to-peer between GPUs or instances, and gdr's rm backend maps no memory; \
                                RDMA works, to the instance of the process.";
                 let wanted = ["p2p", "mpi"]
                     .iter()
@@ -55,8 +55,7 @@ pub fn vgpu(ctx: &Ctx<'_>) -> Vec<Judgement> {
         match mode {
             "vgpu" => Judgement::broken(
                 subject,
-                "It is a virtual GPU: GPUDirect RDMA and peer-to-peer work only on some types (whole GPUs, with the open \
-                 kernel modules in the guest).",
+                "It is a virtual GPU: GPUDirect RDMA and peer-to-peer work only on some types.",
             )
             .advice("Check that NVIDIA's vGPU documentation lists this type for GPUDirect, or pass the whole \
                  GPU through."),

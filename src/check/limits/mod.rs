@@ -22,7 +22,11 @@ pub const CHECKS: &[Check] = &[
             Beyond the limit registration fails with ENOMEM (Cannot allocate memory), or with EPERM if the limit is 0.",
         remedy: "Raise it: ulimit -l unlimited, limits.d, LimitMEMLOCK= of the service that starts the program, --ulimit \
             memlock=-1 of the container.",
-        references: &["https://man7.org/linux/man-pages/man2/getrlimit.2.html"],
+        references: &[
+            "https://man7.org/linux/man-pages/man2/getrlimit.2.html",
+            "https://github.com/torvalds/linux/blob/v6.12/drivers/infiniband/core/umem.c",
+            "https://github.com/systemd/systemd/commit/852b62507b22c0a986032a2c9fa9cc464a5b7bd2",
+        ],
         reads: &[],
         judge: memlock,
     },

@@ -9,7 +9,7 @@ const MODULE: &str = "/sys/module/gdrdrv/version";
 /// Exists since gdrdrv 2.5.
 const PARAMS: &str = "/proc/driver/gdrdrv/params";
 
-/// The first release without the leaks and the use after free of 2.4.1 to 2.4.3.
+/// The release that fixed a leak and a use after free (CHANGELOG of gdrcopy).
 const SOUND: [u32; 3] = [2, 4, 4];
 
 /// The node exists, has the module's major number, and can be opened. gdrcopy's library needs it.
@@ -86,7 +86,7 @@ fn judge(ctx: &Ctx<'_>, state: &NodeState) -> Judgement {
     match version {
         Some(version) if is_older(version) => {
             let message = format!(
-                "gdrdrv {version} leaks mappings and may crash the kernel: 2.4.4 is the first version without this fault."
+                "gdrdrv {version} has a resource leak and a use after free in the kernel, which 2.4.4 fixed."
             );
             Judgement::broken(NODE, message)
                 .evidence(MODULE, version)
@@ -111,7 +111,7 @@ fn param<'a>(ctx: &'a Ctx<'_>, name: &str) -> Option<&'a String> {
     ctx.facts.gdrdrv.params.present()?.get(name)
 }
 
-/// A module built for the other driver flavour cannot pin memory (EINVAL).
+/// A module built for the other driver flavour may not pin memory (gdrcopy's issue 334).
 fn wrong_flavour(ctx: &Ctx<'_>) -> Option<Judgement> {
     let built = param(ctx, "Built for NVIDIA driver flavor")?;
     let wanted = match version::flavour(ctx.facts) {
@@ -121,7 +121,7 @@ fn wrong_flavour(ctx: &Ctx<'_>) -> Option<Judgement> {
     };
     (["opensource", "proprietary"].contains(&built.as_str()) && built != wanted).then(|| {
         let message = format!(
-            "gdrdrv was built for the {built} driver modules, and the {wanted} ones are loaded: it pins no GPU memory."
+            "gdrdrv was built for the {built} driver modules, and the {wanted} ones are loaded: it may pin no GPU memory."
         );
         Judgement::broken(NODE, message)
             .evidence(format!("{PARAMS}: Built for NVIDIA driver flavor"), built)

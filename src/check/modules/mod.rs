@@ -49,7 +49,7 @@ pub const CHECKS: &[Check] = &[
         remedy: "Install the RDMA stack first (DOCA-OFED), then the NVIDIA driver, and both again \
             after a kernel update; or use dma-buf with the open kernel modules.",
         references: &[
-            "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/nvidia-peermem/nvidia-peermem.c",
+            "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/kernel-open/nvidia-peermem/nvidia-peermem.c",
             "https://github.com/NVIDIA/open-gpu-kernel-modules/pull/630",
         ],
         reads: &[Source::Modules],
@@ -61,12 +61,13 @@ pub const CHECKS: &[Check] = &[
         sources: "/sys/module/nv_peer_mem, /sys/module/nvidia_peermem, /sys/module/mlx5_core/version",
         severity: Severity::Warn,
         why: "Both modules register under the same name in the RDMA stack. nv_peer_mem with an \
-            RDMA stack that it was not made for deadlocks the node when a program ends.",
+            RDMA stack that it was not made for may deadlock the node when a program ends.",
         remedy: "With driver 470 or later use nvidia-peermem and remove nv_peer_mem; with an older \
             driver use nv_peer_mem 1.3 on MLNX_OFED 5.4-3.0.3.0, 5.5-1.0.3.2 or later.",
         references: &[
-            "https://docs.nvidia.com/networking/display/MLNXOFEDv543030",
-            "https://github.com/Mellanox/nv_peer_memory/pull/92",
+            "https://docs.nvidia.com/networking/display/MLNXOFEDv543030/Bug+Fixes+in+This+Version",
+            "https://docs.nvidia.com/networking/display/mlnxofedv551032/bug+fixes+in+this+version",
+            "https://github.com/Mellanox/nv_peer_memory/blob/1.3-0/README.md",
         ],
         reads: &[Source::Modules],
         judge: legacy,
@@ -94,7 +95,10 @@ pub const CHECKS: &[Check] = &[
             stale or closed, gdr_open fails; NCCL and UCX then work without it. gdr's own \
             library needs no node.",
         remedy: "Load gdrdrv and create its node, or use gdr's libgdrapi.so.2.",
-        references: &["https://github.com/NVIDIA/gdrcopy"],
+        references: &[
+            "https://github.com/NVIDIA/gdrcopy/blob/v2.6/CHANGELOG.md",
+            "https://github.com/NVIDIA/gdrcopy/blob/v2.6/src/gdrdrv/gdrdrv.c",
+        ],
         reads: &[],
         judge: gdrdrv,
     },
@@ -107,7 +111,10 @@ pub const CHECKS: &[Check] = &[
             permissions decide which backend works; only a trial shows it.",
         remedy: "Load gdrdrv, or use a driver whose memory can be mapped without it; the trial shows \
             why each backend failed.",
-        references: &["docs: gdrcopy.md", "https://github.com/NVIDIA/gdrcopy"],
+        references: &[
+            "docs: gdrcopy.md",
+            "https://github.com/NVIDIA/gdrcopy/blob/v2.6/README.md",
+        ],
         reads: &[Source::Mapping],
         judge: mapping,
     },

@@ -32,7 +32,8 @@ pub const CHECKS: &[Check] = &[
         remedy: "Set NVreg_RegistryDwords=\"PeerMappingOverride=1;\" and reload the module. It allows peer mappings to \
             every user (CVE-2015-5053).",
         references: &[
-            "https://github.com/gpudirect/libgdsync",
+            "https://github.com/gpudirect/libgdsync/blob/v2.1/README.md",
+            "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/src/nvidia/arch/nvalloc/unix/src/osmemdesc.c",
             "https://nvidia.custhelp.com/app/answers/detail/a_id/3802",
         ],
         reads: &[Source::Modules],
@@ -44,10 +45,13 @@ pub const CHECKS: &[Check] = &[
         sources: "driver and CUDA version, /proc/driver/nvidia/params",
         severity: Severity::Warn,
         why: "GPUDirect Async waits on and writes memory in stream order. Since CUDA 11.7 (driver 515) these \
-            operations are always enabled; before, cuStreamWaitValue32 returns 801 unless a driver parameter enables \
+            operations are on by default; before, cuStreamWaitValue32 returns 801 unless a driver parameter enables \
             them.",
         remedy: "Update the driver to R515 or later, or set NVreg_EnableStreamMemOPs=1.",
-        references: &["https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEMOP.html"],
+        references: &[
+            "https://docs.nvidia.com/cuda/archive/11.8.0/cuda-driver-api/group__CUDA__MEMOP.html",
+            "https://github.com/gpudirect/libgdsync/blob/v2.1/README.md",
+        ],
         reads: &[Source::Nvml, Source::Cuda],
         judge: stream_memops,
     },
@@ -84,7 +88,7 @@ pub const CHECKS: &[Check] = &[
         references: &[
             "https://man7.org/linux/man-pages/man5/modprobe.d.5.html",
             "docs: Linux, admin-guide/kernel-parameters: module_blacklist",
-            "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/nvidia/nv-reg.h",
+            "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/595.45.04/kernel-open/nvidia/nv-reg.h",
         ],
         reads: &[Source::Modules],
         judge: conflict,
@@ -100,7 +104,8 @@ pub const CHECKS: &[Check] = &[
         remedy: "Put GPU and NIC below one PCIe switch. NVreg_GrdmaPciTopoCheckOverride=1 only lets the driver try.",
         references: &[
             "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/kernel-open/nvidia/nv-pci.c",
-            "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/nvidia/nv-reg.h",
+            "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/src/nvidia/arch/nvalloc/unix/src/osinit.c",
+            "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/kernel-open/nvidia/nv-reg.h",
         ],
         reads: &[],
         judge: grdma_topo,
@@ -112,11 +117,12 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Info,
         why: "With an uncached mapping each CPU store is a separate transfer: writes through gdrcopy take many \
             times as long, and on Arm unaligned ones raise SIGBUS. RmForceDisableIomapWC=1, BlueField-3 hosts, the \
-            first Ampere Altra and Arm guests have uncached mappings.",
+            first Ampere Altra and, since driver 590, Arm guests have uncached mappings.",
         remedy: "Remove RmForceDisableIomapWC=1 from NVreg_RegistryDwords, unless GPUDirect Storage by P2PDMA needs it.",
         references: &[
-            "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/nvidia/nv-mmap.c",
-            "https://docs.nvidia.com/gpudirect-storage/troubleshooting-guide/",
+            "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/595.45.04/src/nvidia/src/kernel/platform/chipset/chipset_info.c",
+            "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/595.45.04/src/nvidia/src/kernel/virtualization/hypervisor/hypervisor.c",
+            "https://docs.nvidia.com/gpudirect-storage/troubleshooting-guide/nvme-p2pdma-troubleshooting.html",
         ],
         reads: &[],
         judge: iomap_wc,

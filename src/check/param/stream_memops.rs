@@ -6,7 +6,7 @@ use crate::model::{CudaGpu, CudaOutcome, Fact, Why};
 
 const OPTION: &str = "EnableStreamMemOPs";
 
-/// Since CUDA 11.7 (driver 515) the second form of the calls is always enabled; from r387 to 515 a
+/// Since CUDA 11.7 (driver 515) the second form of the calls is on by default; from r387 to 515 a
 /// parameter decides. The answer of CUDA takes precedence over the parameter.
 pub fn stream_memops(ctx: &Ctx<'_>) -> Vec<Judgement> {
     vec![judge(ctx)]

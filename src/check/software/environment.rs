@@ -69,7 +69,7 @@ const VARIABLES: &[(&str, Effect)] = &[
     ("PYTORCH_CUDA_ALLOC_CONF", expandable),
     ("PYTORCH_ALLOC_CONF", expandable),
     ("CUDA_NIC_INTEROP", |_, _| {
-        Some("has had no effect since CUDA 4.1".to_owned())
+        Some("has not been needed since CUDA 4.1".to_owned())
     }),
     ("CUDA_DISABLE_IOMMU_ACS_P2P_CAPABILITY_CHECK", |_, value| {
         (number(value) == Some(1)).then(|| {

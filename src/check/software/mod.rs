@@ -113,6 +113,8 @@ pub const CHECKS: &[Check] = &[
             "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
             "https://docs.nvidia.com/nvshmem/api/gen/env.html",
             "https://openucx.readthedocs.io/en/master/faq.html",
+            "https://docs.nvidia.com/cuda/cuda-features-archive/",
+            "https://github.com/pytorch/pytorch/issues/153688",
         ],
         reads: &[Source::Software],
         judge: environment,
