@@ -111,7 +111,7 @@ fn param<'a>(ctx: &'a Ctx<'_>, name: &str) -> Option<&'a String> {
     ctx.facts.gdrdrv.params.present()?.get(name)
 }
 
-/// A module built for the other driver flavour may not pin memory (gdrcopy's issue 334).
+/// A module built for the other driver flavour may not pin memory.
 fn wrong_flavour(ctx: &Ctx<'_>) -> Option<Judgement> {
     let built = param(ctx, "Built for NVIDIA driver flavor")?;
     let wanted = match version::flavour(ctx.facts) {
