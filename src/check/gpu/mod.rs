@@ -136,6 +136,7 @@ pub const CHECKS: &[Check] = &[
             nvidia-peermem is the only memory path for RDMA.",
         remedy: "Install the open kernel modules, 515 or later, on Turing and later; else load nvidia-peermem.",
         references: &[
+            "https://download.nvidia.com/XFree86/Linux-x86_64/550.54.14/README/kernel_open.html",
             "https://docs.nvidia.com/cuda/gpudirect-rdma/",
             "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__DEVICE.html",
         ],

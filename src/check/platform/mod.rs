@@ -68,7 +68,7 @@ pub const CHECKS: &[Check] = &[
         references: &[
             "https://docs.kernel.org/driver-api/dma-buf.html",
             "https://docs.kernel.org/admin-guide/kernel-parameters.html",
-            "https://github.com/perplexityai/pplx-garden/pull/3",
+            "https://github.com/aws/aws-ofi-nccl/pull/618",
             "https://github.com/NVIDIA/NV-Kernels/pull/63",
         ],
         reads: &[],
