@@ -121,7 +121,7 @@ fn wrong_flavour(ctx: &Ctx<'_>) -> Option<Judgement> {
     };
     (["opensource", "proprietary"].contains(&built.as_str()) && built != wanted).then(|| {
         let message = format!(
-            "gdrdrv was built for the {built} driver modules, and the {wanted} ones are loaded: it may pin no GPU memory."
+            "gdrdrv was built for the {built} driver modules, and the {wanted} ones are loaded: it may fail to pin GPU memory."
         );
         Judgement::broken(NODE, message)
             .evidence(format!("{PARAMS}: Built for NVIDIA driver flavor"), built)
