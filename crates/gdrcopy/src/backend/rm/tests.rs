@@ -382,19 +382,30 @@ fn eight_threads_share_memory() {
     assert_eq!(fake.references(), 0);
 }
 
+/// True if this process has a mapping at the address.
+fn is_mapped(address: usize) -> bool {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    maps.lines().any(|line| {
+        let (range, _) = line.split_once(' ').unwrap();
+        let (start, end) = range.split_once('-').unwrap();
+        let bound = |text| usize::from_str_radix(text, 16).unwrap();
+        (bound(start)..bound(end)).contains(&address)
+    })
+}
+
 #[test]
 fn fork_excludes_mapping() {
     let (fake, gdr) = setup();
     let address = fake.allocate(AllocationKind::Malloc, 65536);
     let pin = pin(&gdr, address, 65536).unwrap();
     let mapping = pin.map(MapRequest::Default).unwrap();
+    let address = mapping.as_ptr().addr().get();
+    assert!(is_mapped(address));
     let calls = fake.world().log.len();
     // SAFETY: the child makes its checks and calls _exit; no other thread holds the fake's lock.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        let inherited = std::fs::read_to_string("/proc/self/maps")
-            .unwrap()
-            .contains("memfd:memory");
+        let inherited = is_mapped(address);
         let refused = pin.info().is_err() && pin.revoked().is_err();
         drop((mapping, pin));
         let quiet = fake.world().log.len() == calls;
