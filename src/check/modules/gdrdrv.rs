@@ -226,7 +226,7 @@ mod tests {
                 "chmod 0666",
             ),
             (unloaded, "left over", "modprobe gdrdrv"),
-            (old, "2.4.3 leaks", "2.4.4 or later"),
+            (old, "2.4.3 has a resource leak", "2.4.4 or later"),
             (missing, "node is missing", "c 240 0"),
             (absent, "gdrdrv is not installed", "gdrdrv-dkms"),
         ] {

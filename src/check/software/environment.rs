@@ -301,7 +301,7 @@ mod tests {
                 "max_split_size_mb:512,expandable_segments:True",
                 "cannot register",
             ),
-            (two_gpus(), "CUDA_NIC_INTEROP", "1", "no effect"),
+            (two_gpus(), "CUDA_NIC_INTEROP", "1", "has not been needed"),
             (
                 two_gpus(),
                 "CUDA_DISABLE_IOMMU_ACS_P2P_CAPABILITY_CHECK",
