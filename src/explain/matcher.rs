@@ -13,7 +13,7 @@ use regex::bytes::{Regex, RegexBuilder};
 use super::clean::{Cleaner, is_sentence, shown};
 use super::literal;
 use super::pieces::LineReader;
-use super::table::{Table, TableError};
+use super::table::{Rule, Table, TableError};
 use super::tally::{Occurrence, Reading, Tally};
 
 /// Number of neighbouring lines searched together for the concepts of a rule.
@@ -219,16 +219,31 @@ impl Matcher {
             let together = window
                 .iter()
                 .fold(title, |all, line| all | line.line_match.concepts);
-            let Some(first) = window.first() else {
-                continue;
-            };
-            for rule in self.rules_of(together, |rule| self.table.rules[rule].across) {
-                tally.rule(rule, first.line, || Occurrence {
-                    line: first.line,
-                    text: first.raw.clone(),
-                    less: ACROSS,
-                });
-            }
+            self.rules_across(window, together, tally, |rule| rule.across);
+        }
+        let all = lines
+            .iter()
+            .fold(0, |all, line| all | line.line_match.concepts);
+        self.rules_across(lines, all, tally, |rule| rule.whole);
+    }
+
+    /// Rules whose concepts these lines have together.
+    fn rules_across(
+        &self,
+        lines: &[Neighbour],
+        together: u64,
+        tally: &mut Tally<'_>,
+        is_wanted: impl Fn(&Rule) -> bool,
+    ) {
+        let Some(first) = lines.first() else {
+            return;
+        };
+        for rule in self.rules_of(together, |rule| is_wanted(&self.table.rules[rule])) {
+            tally.rule(rule, first.line, || Occurrence {
+                line: first.line,
+                text: first.raw.clone(),
+                less: ACROSS,
+            });
         }
     }
 

@@ -72,6 +72,9 @@ pub struct Rule {
     /// The concepts may be on neighbouring lines.
     #[serde(default)]
     pub across: bool,
+    /// The concepts may be anywhere in a question.
+    #[serde(default)]
+    pub whole: bool,
     /// One line of a long log is enough; otherwise the rule is for short texts.
     #[serde(default)]
     pub log: bool,

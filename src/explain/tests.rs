@@ -228,6 +228,32 @@ fn healthy_log_is_silent() {
     }
 }
 
+/// Checks that a question of this many unrelated lines between its parts leads to.
+fn question(parts: [&str; 2], between: usize) -> Vec<String> {
+    let text = parts.join(&"\n2.1 ok\n".repeat(between));
+    let reading = matcher().read(text.as_bytes()).expect("memory is read");
+    let checks = reading.matches.iter().map(|found| found.check.clone());
+    checks.collect()
+}
+
+#[test]
+fn title_belongs_to_all_lines() {
+    let title = "GPUDirect RDMA in a virtual machine";
+    let later = "I get an error when I run the benchmark of the vendor on it.";
+    assert_eq!(question([title, later], 20)[..1], ["pcie.acs-vm"]);
+    let no_title = format!("hello\n{title}");
+    assert!(question([&no_title, later], 20).is_empty());
+}
+
+#[test]
+fn whole_question_has_all_concepts() {
+    let parts = [
+        "what is it\nmpirun -n 2 ./solver on an A100",
+        "my program ends with a segmentation fault and I do not know why",
+    ];
+    assert_eq!(question(parts, 30)[..1], ["mpi.cuda-aware"]);
+}
+
 /// A setting counts where a person writes about it or picked the line, and not among the lines of a log.
 #[test]
 fn setting_counts_in_question_only() {
