@@ -81,11 +81,11 @@ impl Judgement {
     }
 
     /// The fact is unknown in this source.
-    pub fn unknown(subject: impl Into<String>, why: Why, source: &str) -> Self {
+    pub fn unknown(subject: impl Into<String>, why: Why, area: Area, source: &str) -> Self {
         let needs = match why {
             Why::Denied => "root",
             // A capability that a text dump does not print.
-            Why::NotCovered if source.contains("/config") => {
+            Why::NotCovered if area == Area::ConfigSpace => {
                 "lspci -vvv or -xxxx as root; or gdr doctor on the machine itself, or a snapshot of it (gdr snapshot)"
             }
             Why::NotCovered => {
@@ -98,7 +98,7 @@ impl Judgement {
         let mut judgement = Self::new(Rule::Unknown, subject, message)
             .evidence(source, why.phrase())
             .needs(needs);
-        judgement.missing = (why == Why::NotCovered).then(|| Area::of(source));
+        judgement.missing = (why == Why::NotCovered).then_some(area);
         judgement
     }
 
@@ -175,20 +175,20 @@ mod tests {
 
     #[test]
     fn unknown_names_needed_source() {
-        let needs = |why, source| {
-            Judgement::unknown("0000:17:00.0", why, source)
+        let needs = |why, area, source| {
+            Judgement::unknown("0000:17:00.0", why, area, source)
                 .needs
                 .unwrap_or_default()
         };
         assert_eq!(
-            needs(Why::NotCovered, "/sys/module/nvidia/version"),
+            needs(Why::NotCovered, Area::Sys, "/sys/module/nvidia/version"),
             "gdr doctor on the machine itself, or a snapshot of it (gdr snapshot)"
         );
         let config = "/sys/bus/pci/devices/*/config beyond 64 bytes, of 0000:17:00.0";
         assert!(
-            needs(Why::NotCovered, config)
+            needs(Why::NotCovered, Area::ConfigSpace, config)
                 .starts_with("lspci -vvv or -xxxx as root; or gdr doctor")
         );
-        assert_eq!(needs(Why::Denied, config), "root");
+        assert_eq!(needs(Why::Denied, Area::ConfigSpace, config), "root");
     }
 }

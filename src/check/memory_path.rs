@@ -2,7 +2,7 @@
 
 use crate::check::version::{self, Flavour};
 use crate::check::{Ctx, nics};
-use crate::model::{Fact, Why};
+use crate::model::{Area, Fact, Why};
 
 pub const MODULE: &str = "/sys/module/nvidia_peermem";
 /// Where the RDMA stack lists its clients.
@@ -14,8 +14,8 @@ pub enum PathState {
     Open(String),
     /// It does not work, for this reason.
     Closed(String),
-    /// Why the state is unknown, and the missing source.
-    Unknown(Why, String),
+    /// Why the state is unknown, and the missing source with its area.
+    Unknown(Why, Area, String),
 }
 
 impl PathState {
@@ -73,7 +73,7 @@ pub fn peer_memory(ctx: &Ctx<'_>, provider: Option<&str>) -> PathState {
         (Fact::Known(false), Fact::Known(false)) => return closed("not loaded"),
         (Fact::Known(true), _) | (_, Fact::Known(true)) => {}
         (Fact::Unknown(why), _) | (_, Fact::Unknown(why)) => {
-            return PathState::Unknown(*why, MODULE.to_owned());
+            return PathState::Unknown(*why, Area::Sys, MODULE.to_owned());
         }
     }
     match &peers.clients {
@@ -85,7 +85,7 @@ pub fn peer_memory(ctx: &Ctx<'_>, provider: Option<&str>) -> PathState {
             None => closed("loaded, but not a client of the RDMA stack"),
         },
         Fact::Known(None) => by_users(ctx),
-        Fact::Unknown(why) => PathState::Unknown(*why, CLIENTS.to_owned()),
+        Fact::Unknown(why) => PathState::Unknown(*why, Area::Sys, CLIENTS.to_owned()),
     }
 }
 
@@ -99,7 +99,9 @@ pub fn knows_peer_memory(provider: &str) -> bool {
 fn by_users(ctx: &Ctx<'_>) -> PathState {
     let modules = match &ctx.facts.kernel.modules {
         Fact::Known(modules) => modules,
-        Fact::Unknown(why) => return PathState::Unknown(*why, "/proc/modules".to_owned()),
+        Fact::Unknown(why) => {
+            return PathState::Unknown(*why, Area::Proc, "/proc/modules".to_owned());
+        }
     };
     let uses = |module: &str| {
         let found = modules.iter().find(|found| found.name == module)?;
@@ -117,6 +119,7 @@ fn by_users(ctx: &Ctx<'_>) -> PathState {
         // It always uses nvidia, so a list without nvidia names no users. Built-ins are not listed.
         (None, None, _) | (_, _, Some(false) | None) => PathState::Unknown(
             Why::NotCovered,
+            Area::Proc,
             "/proc/modules: users of ib_core and ib_uverbs".to_owned(),
         ),
         _ => PathState::Closed("loaded, but built without the RDMA stack's symbols".to_owned()),
@@ -131,7 +134,7 @@ fn efa_peer_memory(ctx: &Ctx<'_>) -> PathState {
                 false => PathState::Closed("efa_nv_peermem is not loaded".to_owned()),
             }
         }
-        Fact::Unknown(why) => PathState::Unknown(*why, "/proc/modules".to_owned()),
+        Fact::Unknown(why) => PathState::Unknown(*why, Area::Proc, "/proc/modules".to_owned()),
     }
 }
 
@@ -150,7 +153,7 @@ pub fn dma_buf(ctx: &Ctx<'_>, provider: &Fact<String>) -> PathState {
             return PathState::Closed("the proprietary kernel modules do not export it".to_owned());
         }
         Fact::Unknown(why) => {
-            return PathState::Unknown(why, "/proc/driver/nvidia/version".to_owned());
+            return PathState::Unknown(why, Area::Proc, "/proc/driver/nvidia/version".to_owned());
         }
     }
     match version::driver(ctx.facts) {
@@ -158,23 +161,33 @@ pub fn dma_buf(ctx: &Ctx<'_>, provider: &Fact<String>) -> PathState {
             Some(515..) => {}
             Some(branch) => return PathState::Closed(format!("driver {branch} is older than 515")),
             None => {
-                return PathState::Unknown(Why::Broken, "/sys/module/nvidia/version".to_owned());
+                return PathState::Unknown(
+                    Why::Broken,
+                    Area::Sys,
+                    "/sys/module/nvidia/version".to_owned(),
+                );
             }
         },
         Fact::Unknown(why) => {
-            return PathState::Unknown(why, "/sys/module/nvidia/version".to_owned());
+            return PathState::Unknown(why, Area::Sys, "/sys/module/nvidia/version".to_owned());
         }
     }
     let release = match &ctx.facts.kernel.release {
         Fact::Known(release) => release,
         Fact::Unknown(why) => {
-            return PathState::Unknown(*why, "/proc/sys/kernel/osrelease".to_owned());
+            return PathState::Unknown(*why, Area::Proc, "/proc/sys/kernel/osrelease".to_owned());
         }
     };
     let kernel = match version::kernel(release) {
         Some(numbers) if numbers >= MLX5_SINCE => numbers,
         Some(_) => return PathState::Closed(format!("kernel {release} is older than 5.12")),
-        None => return PathState::Unknown(Why::Broken, "/proc/sys/kernel/osrelease".to_owned()),
+        None => {
+            return PathState::Unknown(
+                Why::Broken,
+                Area::Proc,
+                "/proc/sys/kernel/osrelease".to_owned(),
+            );
+        }
     };
     match provider {
         Fact::Known(name) => match name.as_str() {
@@ -183,16 +196,19 @@ pub fn dma_buf(ctx: &Ctx<'_>, provider: &Fact<String>) -> PathState {
             {
                 PathState::Unknown(
                     Why::NotCovered,
+                    Area::Files,
                     format!("whether {name} of kernel {release} supports dma-buf"),
                 )
             }
             "mlx5_core" | "efa" | "irdma" | "ice" | "i40e" | "idpf" | "bnxt_en" | "mana"
             | "ionic" => PathState::Open(format!("open modules, {name} supports it")),
             "mlx4_core" | "erdma" | "hns3" => PathState::Closed(format!("{name} does not take it")),
-            other => {
-                PathState::Unknown(Why::NotCovered, format!("whether {other} supports dma-buf"))
-            }
+            other => PathState::Unknown(
+                Why::NotCovered,
+                Area::Files,
+                format!("whether {other} supports dma-buf"),
+            ),
         },
-        Fact::Unknown(why) => PathState::Unknown(*why, "the NIC's driver".to_owned()),
+        Fact::Unknown(why) => PathState::Unknown(*why, Area::Sys, "the NIC's driver".to_owned()),
     }
 }

@@ -47,7 +47,7 @@ pub use readiness::readiness;
 pub use registry::{Check, FAMILIES, Family, Source, all, families, find, is_family};
 pub use selection::{Selection, SelectionError, similar};
 
-use crate::model::{Fact, Facts, Finding, Outcome, Severity};
+use crate::model::{Area, Fact, Facts, Finding, Outcome, Severity};
 use crate::profile::Expectations;
 use crate::topo::{Forest, Topology};
 
@@ -123,12 +123,18 @@ pub fn or_skip(judgements: Vec<Judgement>, message: &str) -> Vec<Judgement> {
 
 /// The judgement if the PCI functions or the RDMA devices are unknown.
 pub fn unknown_devices(ctx: &Ctx<'_>) -> Option<Judgement> {
-    unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices")
-        .or_else(|| unknown_if(&ctx.facts.rdma, "machine", "/sys/class/infiniband"))
+    unknown_if(&ctx.facts.pci, "machine", Area::Sys, "/sys/bus/pci/devices").or_else(|| {
+        unknown_if(
+            &ctx.facts.rdma,
+            "machine",
+            Area::Sys,
+            "/sys/class/infiniband",
+        )
+    })
 }
 
 /// The judgement for an unknown fact; `None` if the fact is known.
-pub fn unknown_if<T>(fact: &Fact<T>, subject: &str, source: &str) -> Option<Judgement> {
+pub fn unknown_if<T>(fact: &Fact<T>, subject: &str, area: Area, source: &str) -> Option<Judgement> {
     fact.why()
-        .map(|why| Judgement::unknown(subject, why, source))
+        .map(|why| Judgement::unknown(subject, why, area, source))
 }

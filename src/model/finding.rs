@@ -152,23 +152,6 @@ pub enum Area {
 }
 
 impl Area {
-    /// The area of an evidence source.
-    pub fn of(source: &str) -> Self {
-        let has = |part: &str| source.contains(part);
-        match () {
-            () if source.starts_with("NVML") || source.starts_with("nvml") => Self::Nvml,
-            () if has("libcuda") || source.starts_with("CUDA") => Self::Cuda,
-            () if has("libibverbs") => Self::Verbs,
-            () if has("/config") || has(" config") => Self::ConfigSpace,
-            () if has("modprobe") || has("/lib/modules") => Self::Modprobe,
-            () if source.starts_with("/proc") => Self::Proc,
-            () if has("/dev/") => Self::Devices,
-            () if has("/sys") => Self::Sys,
-            () if has("/proc") => Self::Proc,
-            () => Self::Files,
-        }
-    }
-
     /// The name for people.
     pub fn name(self) -> &'static str {
         match self {

@@ -2,7 +2,7 @@
 
 use super::reading::cuda_gpu;
 use crate::check::{Ctx, Judgement, passthrough, words};
-use crate::model::{Bar1, Fact, NvmlGpu, PciDevice, Why};
+use crate::model::{Area, Bar1, Fact, NvmlGpu, PciDevice, Why};
 
 /// The size of BAR1 on boards that do not resize it.
 const SMALL: u64 = 256 << 20;
@@ -12,7 +12,12 @@ const MEMORY: u64 = 0x200;
 /// Compares BAR1 with the memory of each GPU.
 pub fn bar1(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Fact::Unknown(why) = ctx.facts.pci {
-        return vec![Judgement::unknown("machine", why, "/sys/bus/pci/devices")];
+        return vec![Judgement::unknown(
+            "machine",
+            why,
+            Area::Sys,
+            "/sys/bus/pci/devices",
+        )];
     }
     passthrough::own_gpus(ctx.facts)
         .map(|gpu| judge(ctx, gpu))
@@ -34,7 +39,9 @@ fn judge(ctx: &Ctx<'_>, gpu: &PciDevice) -> Judgement {
             return Judgement::skip(subject, "It shares the CPU's memory and has no BAR1.");
         }
         (None, Fact::Known(None)) => return unassigned(subject, &resource),
-        (None, Fact::Unknown(why)) => return Judgement::unknown(subject, why, &resource),
+        (None, Fact::Unknown(why)) => {
+            return Judgement::unknown(subject, why, Area::Sys, &resource);
+        }
     };
     let evidence = |judgement: Judgement| judgement.evidence(source.clone(), words::size(total));
     let size = words::size(total);
@@ -87,7 +94,7 @@ fn judge(ctx: &Ctx<'_>, gpu: &PciDevice) -> Judgement {
         ))
         .evidence("nvmlDeviceGetMemoryInfo", words::size(memory))
         .advice(resize(ctx)),
-        Fact::Unknown(why) => evidence(Judgement::unknown(subject, why, "NVML: device memory"))
+        Fact::Unknown(why) => evidence(Judgement::unknown(subject, why, Area::Nvml, "NVML: device memory"))
             .needs(format!("NVML, to compare BAR1 ({size}) with the memory")),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::reading::{CUDA, cuda_gpu, each, shown};
 use crate::check::{Ctx, Judgement, words};
-use crate::model::{ComputeCapability, CudaGpu, Fact, PciDevice, Why};
+use crate::model::{Area, ComputeCapability, CudaGpu, Fact, PciDevice, Why};
 
 /// Kepler, the first generation with GPUDirect RDMA.
 const KEPLER: ComputeCapability = ComputeCapability { major: 3, minor: 0 };
@@ -38,11 +38,11 @@ fn judge(subject: String, device: &PciDevice, gpu: &CudaGpu) -> Judgement {
             return none(subject, gpu);
         }
         (Fact::Known(false), Fact::Unknown(why)) => {
-            return Judgement::unknown(subject, *why, "CUDA attribute 124");
+            return Judgement::unknown(subject, *why, Area::Cuda, "CUDA attribute 124");
         }
         (Fact::Unknown(Why::NotCovered), _) => return by_product(subject, device, gpu),
         (Fact::Unknown(why), _) => {
-            return Judgement::unknown(subject, *why, "CUDA attributes 116 and 124");
+            return Judgement::unknown(subject, *why, Area::Cuda, "CUDA attributes 116 and 124");
         }
     };
     Judgement::pass(
@@ -104,7 +104,7 @@ fn by_product(subject: String, device: &PciDevice, gpu: &CudaGpu) -> Judgement {
             subject,
             format!("A data-centre or professional GPU of Kepler or later, which has GPUDirect RDMA; {OLD}."),
         ),
-        _ => Judgement::unknown(subject, Why::NotCovered, "CUDA attributes 116 and 124")
+        _ => Judgement::unknown(subject, Why::NotCovered, Area::Cuda, "CUDA attributes 116 and 124")
             .needs("a driver of CUDA 11.3 or later"),
     };
     let judgement = judgement.evidence(format!("{CUDA}: name"), name);

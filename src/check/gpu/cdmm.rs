@@ -2,7 +2,7 @@
 
 use super::reading::each;
 use crate::check::{Ctx, Judgement, words};
-use crate::model::{Fact, PciDevice};
+use crate::model::{Area, Fact, PciDevice};
 
 const OPTION: &str = "CoherentGPUMemoryMode";
 const OLDER: &str = "EnableUserNUMAManagement";
@@ -20,14 +20,19 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice) -> Judgement {
         }
         Fact::Known(_) => {}
         Fact::Unknown(why) => {
-            return Judgement::unknown(subject, *why, "/sys/bus/pci/devices/*/{vendor,device}");
+            return Judgement::unknown(
+                subject,
+                *why,
+                Area::Sys,
+                "/sys/bus/pci/devices/*/{vendor,device}",
+            );
         }
     }
     let source = format!("{PARAMS}: {OPTION}");
     let params = match &ctx.facts.driver.params {
         Fact::Known(Some(params)) => params,
         Fact::Known(None) => return Judgement::no_driver(subject),
-        Fact::Unknown(why) => return Judgement::unknown(subject, *why, &source),
+        Fact::Unknown(why) => return Judgement::unknown(subject, *why, Area::Proc, &source),
     };
     let mode = params.get(OPTION).map_or("", String::as_str);
     // The driver compares the whole word with its case and ignores other values (os-registry.c).

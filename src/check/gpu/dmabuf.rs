@@ -4,7 +4,7 @@ use super::flavour::peermem_is_open;
 use super::reading::{CUDA, cuda_gpu, each, shown};
 use crate::check::version::{self, Flavour, Generation};
 use crate::check::{Ctx, Judgement, words};
-use crate::model::{DmaBufTrial, Fact, MappingOutcome, PciDevice, Why};
+use crate::model::{Area, DmaBufTrial, Fact, MappingOutcome, PciDevice, Why};
 
 pub fn dmabuf(ctx: &Ctx<'_>) -> Vec<Judgement> {
     each(ctx, |device| judge(ctx, device))
@@ -43,7 +43,9 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice) -> Judgement {
         ),
         // Drivers before CUDA 11.7 lack the attribute and export nothing.
         (Fact::Known(false) | Fact::Unknown(Why::NotCovered), _) => without(ctx, device, subject),
-        (Fact::Unknown(why), _) => Judgement::unknown(subject, *why, "CUDA attribute 124"),
+        (Fact::Unknown(why), _) => {
+            Judgement::unknown(subject, *why, Area::Cuda, "CUDA attribute 124")
+        }
     };
     judgement.evidence(
         format!("{CUDA}: DMA_BUF_SUPPORTED (124)"),

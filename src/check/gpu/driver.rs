@@ -2,7 +2,7 @@
 
 use super::libcuda;
 use crate::check::{Ctx, Judgement, version};
-use crate::model::{CudaOutcome, Fact, NvmlOutcome, Why};
+use crate::model::{Area, CudaOutcome, Fact, NvmlOutcome, Why};
 
 /// NVML return codes about the driver as a whole (nvml.h).
 const NO_PERMISSION: u32 = 4;
@@ -47,7 +47,7 @@ fn judge(ctx: &Ctx<'_>) -> Judgement {
             .evidence("NVML", driver);
     }
     match loaded {
-        Fact::Unknown(why) => Judgement::unknown("driver", why, FILES),
+        Fact::Unknown(why) => Judgement::unknown("driver", why, Area::Sys, FILES),
         Fact::Known(None) => not_loaded(ctx),
         Fact::Known(Some(version)) => match &ctx.facts.nvml {
             // CUDA starts only with a matching driver.
@@ -55,7 +55,7 @@ fn judge(ctx: &Ctx<'_>) -> Judgement {
                 let pass = Judgement::pass("driver", format!("Driver {version} is loaded and CUDA starts."));
                 libcuda::judge(ctx, &version, pass).evidence(FILES, &version)
             }
-            Fact::Unknown(why) => Judgement::unknown("driver", *why, "NVML")
+            Fact::Unknown(why) => Judgement::unknown("driver", *why, Area::Nvml, "NVML")
                 .evidence(FILES, version)
                 .needs(match why {
                     Why::NotCovered => "NVML on the live machine",

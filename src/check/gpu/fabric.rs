@@ -6,7 +6,7 @@
 use super::reading::{each, is_complete, nvml_gpu};
 use crate::check::{Ctx, Judgement, version, words};
 use crate::model::{
-    CudaOutcome, Fabric, FabricRegistration, Fact, NvmlGpu, PciDevice, Severity, Why,
+    Area, CudaOutcome, Fabric, FabricRegistration, Fact, NvmlGpu, PciDevice, Severity, Why,
 };
 
 const SOURCE: &str = "nvmlDeviceGetGpuFabricInfoV";
@@ -105,7 +105,7 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice, start: Start) -> Judgement {
         Fact::Unknown(Why::NotCovered) if is_complete(gpu) => {
             no_member(ctx, subject, gpu, start).evidence(SOURCE, "not supported")
         }
-        Fact::Unknown(why) => Judgement::unknown(subject, *why, SOURCE),
+        Fact::Unknown(why) => Judgement::unknown(subject, *why, Area::Nvml, SOURCE),
     }
 }
 

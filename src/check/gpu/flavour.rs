@@ -3,7 +3,7 @@
 use crate::check::memory_path::{self, PathState};
 use crate::check::version::{self, Flavour, Generation};
 use crate::check::{Ctx, Judgement, passthrough, words};
-use crate::model::{Fact, PciDevice, Severity};
+use crate::model::{Area, Fact, PciDevice, Severity};
 
 const SOURCE: &str = "/proc/driver/nvidia/version";
 
@@ -12,10 +12,15 @@ pub fn flavour(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let flavour = match version::flavour(ctx.facts) {
         Fact::Known(Some(flavour)) => flavour,
         Fact::Known(None) => return vec![Judgement::no_driver("driver")],
-        Fact::Unknown(why) => return vec![Judgement::unknown("driver", why, SOURCE)],
+        Fact::Unknown(why) => return vec![Judgement::unknown("driver", why, Area::Proc, SOURCE)],
     };
     if let Fact::Unknown(why) = ctx.facts.pci {
-        return vec![Judgement::unknown("driver", why, "/sys/bus/pci/devices")];
+        return vec![Judgement::unknown(
+            "driver",
+            why,
+            Area::Sys,
+            "/sys/bus/pci/devices",
+        )];
     }
     let line = ctx
         .facts

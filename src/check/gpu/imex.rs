@@ -2,14 +2,15 @@
 
 use super::reading::{CUDA, cuda_gpu, each, nvml_gpu};
 use crate::check::{Ctx, Judgement, passthrough, unknown_if, words};
-use crate::model::{Bdf, Fabric, Fact, NodeState, PciDevice, Why};
+use crate::model::{Area, Bdf, Fabric, Fact, NodeState, PciDevice, Why};
 
 const CHANNELS: &str = "/dev/nvidia-caps-imex-channels";
 const DEVICE: &str = "nvidia-caps-imex-channels";
 
 /// One judgement for all GPUs with fabric handles: channels belong to the machine.
 pub fn imex(ctx: &Ctx<'_>) -> Vec<Judgement> {
-    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
+    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", Area::Sys, "/sys/bus/pci/devices")
+    {
         return vec![unknown];
     }
     let able: Vec<Bdf> = passthrough::own_gpus(ctx.facts)
@@ -28,7 +29,7 @@ fn sharing(ctx: &Ctx<'_>, device: &PciDevice) -> Judgement {
     match cuda_gpu(ctx, device.bdf).map(|gpu| gpu.fabric_handles.clone()) {
         Err(gap) => gap.unknown(subject),
         Ok(Fact::Unknown(why)) if why != Why::NotCovered => {
-            Judgement::unknown(subject, why, "CUDA attribute 128")
+            Judgement::unknown(subject, why, Area::Cuda, "CUDA attribute 128")
         }
         // Drivers before CUDA 12.3 lack the attribute and have no fabric handles.
         Ok(_) => Judgement::skip(
@@ -51,7 +52,7 @@ fn channel(ctx: &Ctx<'_>, able: &[Bdf]) -> Judgement {
 fn open(ctx: &Ctx<'_>, able: &[Bdf], subject: String) -> Judgement {
     let nodes = match &ctx.facts.fabric.imex_channels {
         Fact::Known(nodes) => nodes,
-        Fact::Unknown(why) => return Judgement::unknown(subject, *why, CHANNELS),
+        Fact::Unknown(why) => return Judgement::unknown(subject, *why, Area::Devices, CHANNELS),
     };
     let majors = ctx
         .facts
@@ -101,7 +102,7 @@ fn open(ctx: &Ctx<'_>, able: &[Bdf], subject: String) -> Judgement {
         (true, Fact::Unknown(_)) if state.mode & 0o006 == 0o006 => {
             Judgement::pass(subject, format!("{} opens for every user.", node.path))
         }
-        (true, Fact::Unknown(why)) => return Judgement::unknown(subject, *why, &node.path),
+        (true, Fact::Unknown(why)) => return Judgement::unknown(subject, *why, Area::Devices, &node.path),
     }
     .evidence(node.path.as_str(), value)
 }

@@ -1,7 +1,7 @@
 //! gpu.driver, if NVML answers: CUDA may still not start.
 
 use crate::check::{Ctx, Judgement};
-use crate::model::{CudaOutcome, Fact, Why};
+use crate::model::{Area, CudaOutcome, Fact, Why};
 
 use super::reading::CUDA;
 
@@ -20,7 +20,7 @@ pub fn judge(ctx: &Ctx<'_>, driver: &str, pass: Judgement) -> Judgement {
     match &ctx.facts.cuda {
         // Recorded without CUDA: the result from NVML counts.
         Fact::Unknown(Why::NotCovered) => pass,
-        Fact::Unknown(why) => Judgement::unknown("driver", *why, CUDA)
+        Fact::Unknown(why) => Judgement::unknown("driver", *why, Area::Cuda, CUDA)
             .needs("a CUDA that answers: a hanging driver shows in dmesg | grep -i -e NVRM -e Xid"),
         Fact::Known(CudaOutcome::Read(cuda)) => pass.evidence(
             CUDA,

@@ -2,6 +2,7 @@
 
 use crate::check::version::{self, Flavour};
 use crate::check::{Ctx, Judgement};
+use crate::model::Area;
 use crate::model::Fact;
 
 const SOURCE: &str = "/sys/module/nvidia/version, /proc/driver/nvidia/version";
@@ -28,7 +29,7 @@ pub fn min_driver(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let driver = match version::driver(ctx.facts) {
         Fact::Known(Some(driver)) => driver,
         Fact::Known(None) => return vec![Judgement::no_driver("driver")],
-        Fact::Unknown(why) => return vec![Judgement::unknown("driver", why, SOURCE)],
+        Fact::Unknown(why) => return vec![Judgement::unknown("driver", why, Area::Sys, SOURCE)],
     };
     let Some(version) = number(&driver) else {
         return vec![

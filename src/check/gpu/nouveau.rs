@@ -4,11 +4,12 @@
 
 use super::present::bound;
 use crate::check::{Ctx, Judgement, unknown_if, words};
-use crate::model::{Fact, PciDevice};
+use crate::model::{Area, Fact, PciDevice};
 
 /// One judgement for each GPU bound to nouveau, or one for the machine.
 pub fn nouveau(ctx: &Ctx<'_>) -> Vec<Judgement> {
-    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
+    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", Area::Sys, "/sys/bus/pci/devices")
+    {
         return vec![unknown];
     }
     let gpus: Vec<&PciDevice> = ctx.facts.gpus().collect();
@@ -43,6 +44,7 @@ pub fn nouveau(ctx: &Ctx<'_>) -> Vec<Judgement> {
         (_, Some((gpu, why))) => Judgement::unknown(
             words::device(ctx, gpu.bdf),
             why,
+            Area::Sys,
             &format!("/sys/bus/pci/devices/{}/driver", gpu.bdf),
         ),
         (Fact::Known(false), None) => Judgement::pass("machine", "nouveau is not loaded.")

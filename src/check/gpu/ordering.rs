@@ -2,7 +2,7 @@
 
 use super::reading::{CUDA, cuda_gpu, each, shown};
 use crate::check::{Ctx, Judgement, words};
-use crate::model::{CudaGpu, Fact, Why};
+use crate::model::{Area, CudaGpu, Fact, Why};
 
 /// Ordered for the GPU that owns the memory; 200 is for all GPUs (`CUGPUDirectRDMAWritesOrdering`).
 const OWNER: u32 = 100;
@@ -75,11 +75,11 @@ fn judge(subject: String, gpu: &CudaGpu) -> Judgement {
         .advice("Let the receiver start a new kernel, or read back through the NIC (NCCL_NET_GDR_READ, \
                  gdrcopy), before it uses the data."),
         (Fact::Unknown(Why::NotCovered), _, _) => {
-            Judgement::unknown(subject, Why::NotCovered, "CUDA attributes 117 and 118")
+            Judgement::unknown(subject, Why::NotCovered, Area::Cuda, "CUDA attributes 117 and 118")
                 .needs("a driver of CUDA 11.3 or later")
         }
         (Fact::Unknown(why), _, _) | (_, Fact::Unknown(why), _) => {
-            Judgement::unknown(subject, *why, "CUDA attributes 117 and 118")
+            Judgement::unknown(subject, *why, Area::Cuda, "CUDA attributes 117 and 118")
         }
     }
 }

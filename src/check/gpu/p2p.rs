@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::reading::{cuda, nvml};
 use crate::check::{Ctx, Judgement, passthrough, unknown_if, words};
 use crate::model::{
-    Bdf, ComputeCapability, CudaGpu, CudaPair, Fact, NvmlGpu, NvmlPair, P2pCapability, P2pStatus,
-    Why,
+    Area, Bdf, ComputeCapability, CudaGpu, CudaPair, Fact, NvmlGpu, NvmlPair, P2pCapability,
+    P2pStatus, Why,
 };
 
 const SOURCE: &str = "nvmlDeviceGetP2PStatus";
@@ -33,7 +33,8 @@ struct PeerDenial {
 
 /// One judgement for all pairs with peer access, and one for each reason for denial.
 pub fn peer_access(ctx: &Ctx<'_>) -> Vec<Judgement> {
-    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
+    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", Area::Sys, "/sys/bus/pci/devices")
+    {
         return vec![unknown];
     }
     let gpus: Vec<Bdf> = passthrough::own_gpus(ctx.facts)
@@ -93,7 +94,7 @@ fn judge(
                 false => judgement.evidence(SOURCE, "OK for reads and writes"),
             }
         }
-        PeerAccess::Unknown => Judgement::unknown(subject, Why::NotCovered, SOURCE)
+        PeerAccess::Unknown => Judgement::unknown(subject, Why::NotCovered, Area::Nvml, SOURCE)
             .needs("NVML and CUDA that answer for these GPUs: see gpu.driver"),
         PeerAccess::Denied(denial) => {
             let message = format!("The driver denies peer-to-peer access: {}.", denial.because);

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use crate::check::{Ctx, Judgement, container, passthrough, unknown_if, words};
-use crate::model::{Bdf, Fact, PciDevice, Why};
+use crate::model::{Area, Bdf, Fact, PciDevice, Why};
 use crate::output::shell_word;
 
 const SOURCE: &str = "/sys/bus/pci/devices";
 
 pub fn present(ctx: &Ctx<'_>) -> Vec<Judgement> {
-    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", SOURCE) {
+    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", Area::Sys, SOURCE) {
         return vec![unknown];
     }
     let off_the_bus = off_the_bus(ctx);
@@ -103,12 +103,18 @@ fn none(ctx: &Ctx<'_>) -> Judgement {
         .iter()
         .find_map(|device| device.ids.why())
     {
-        return Judgement::unknown("machine", why, "/sys/bus/pci/devices/*/{vendor,class}");
+        return Judgement::unknown(
+            "machine",
+            why,
+            Area::Sys,
+            "/sys/bus/pci/devices/*/{vendor,class}",
+        );
     }
     if ctx.facts.partial {
         return Judgement::unknown(
             "machine",
             Why::NotCovered,
+            Area::Sys,
             "the PCI functions that the text omits",
         );
     }
@@ -130,7 +136,7 @@ fn one(ctx: &Ctx<'_>, gpu: &PciDevice, all_passed_through: bool) -> Judgement {
     let what = format!("{}, {}", model(ctx, gpu), words::numa(&gpu.numa_node));
     let driver = match bound(ctx, gpu) {
         Fact::Known(driver) => driver,
-        Fact::Unknown(why) => return Judgement::unknown(subject, why, &source),
+        Fact::Unknown(why) => return Judgement::unknown(subject, why, Area::Sys, &source),
     };
     let mut unbind = None;
     let (broken, message, advice) = match driver.as_deref() {

@@ -4,14 +4,15 @@ use std::collections::HashMap;
 
 use crate::check::{Ctx, Judgement, Rule, passthrough, unknown_if};
 use crate::model::{
-    Bdf, Cuda, CudaGpu, CudaOutcome, Fact, Nvml, NvmlGpu, NvmlOutcome, PciDevice, Why,
+    Area, Bdf, Cuda, CudaGpu, CudaOutcome, Fact, Nvml, NvmlGpu, NvmlOutcome, PciDevice, Why,
 };
 
 pub const CUDA: &str = "libcuda.so.1";
 
 /// Judges each GPU that is not passed through. Equal judgements that are no problem share one finding.
 pub fn each(ctx: &Ctx<'_>, judge: impl Fn(&PciDevice) -> Judgement) -> Vec<Judgement> {
-    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
+    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", Area::Sys, "/sys/bus/pci/devices")
+    {
         return vec![unknown];
     }
     let mut judgements: Vec<Judgement> = Vec::new();
@@ -45,6 +46,7 @@ pub fn each(ctx: &Ctx<'_>, judge: impl Fn(&PciDevice) -> Judgement) -> Vec<Judge
 /// Why a library reports nothing about a GPU, and what is needed.
 pub struct Gap {
     why: Why,
+    area: Area,
     source: &'static str,
     evidence: String,
     needs: String,
@@ -52,7 +54,8 @@ pub struct Gap {
 
 impl Gap {
     pub fn unknown(self, subject: impl Into<String>) -> Judgement {
-        let judgement = Judgement::unknown(subject, self.why, self.source).needs(self.needs);
+        let judgement =
+            Judgement::unknown(subject, self.why, self.area, self.source).needs(self.needs);
         match self.evidence.is_empty() {
             true => judgement,
             false => judgement.evidence(self.source, self.evidence),
@@ -63,6 +66,7 @@ impl Gap {
 pub fn nvml<'a>(ctx: &Ctx<'a>) -> Result<&'a Nvml, Gap> {
     let gap = |why, evidence: &str, needs: &str| Gap {
         why,
+        area: Area::Nvml,
         source: "NVML",
         evidence: evidence.to_owned(),
         needs: needs.to_owned(),
@@ -93,6 +97,7 @@ pub fn nvml_gpu<'a>(ctx: &Ctx<'a>, bdf: Bdf) -> Result<&'a NvmlGpu, Gap> {
         .find(|gpu| gpu.bdf == bdf)
         .ok_or_else(|| Gap {
             why: Why::NotCovered,
+            area: Area::Nvml,
             source: "NVML",
             evidence: format!("{} GPUs, not this one", nvml.gpus.len()),
             needs: "an NVML that shows this GPU: see gpu.present and gpu.driver".to_owned(),
@@ -102,6 +107,7 @@ pub fn nvml_gpu<'a>(ctx: &Ctx<'a>, bdf: Bdf) -> Result<&'a NvmlGpu, Gap> {
 pub fn cuda<'a>(ctx: &Ctx<'a>) -> Result<&'a Cuda, Gap> {
     let gap = |why, evidence: &str, needs: &str| Gap {
         why,
+        area: Area::Cuda,
         source: CUDA,
         evidence: evidence.to_owned(),
         needs: needs.to_owned(),
@@ -136,6 +142,7 @@ pub fn cuda_gpu<'a>(ctx: &Ctx<'a>, bdf: Bdf) -> Result<&'a CudaGpu, Gap> {
     let cuda = cuda(ctx)?;
     let gap = |evidence: String, needs: &str| Gap {
         why: Why::NotCovered,
+        area: Area::Cuda,
         source: CUDA,
         evidence,
         needs: needs.to_owned(),

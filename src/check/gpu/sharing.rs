@@ -2,7 +2,7 @@
 
 use super::reading::{each, is_complete, nvml, nvml_gpu};
 use crate::check::{Ctx, Judgement, passthrough, unknown_if, words};
-use crate::model::{Fabric, Fact, Why};
+use crate::model::{Area, Fabric, Fact, Why};
 
 /// With MIG, RDMA works; peer-to-peer and CPU mappings without gdrdrv do not.
 pub fn mig(ctx: &Ctx<'_>) -> Vec<Judgement> {
@@ -18,7 +18,7 @@ pub fn mig(ctx: &Ctx<'_>) -> Vec<Judgement> {
             Fact::Unknown(Why::NotCovered) if is_complete(gpu) => {
                 Judgement::pass(subject, "It has no MIG.").evidence(SOURCE, "not supported")
             }
-            Fact::Unknown(why) => Judgement::unknown(subject, *why, SOURCE),
+            Fact::Unknown(why) => Judgement::unknown(subject, *why, Area::Nvml, SOURCE),
             Fact::Known(true) => {
                 let message = "MIG is on: there is no peer-to-peer between GPUs or instances, and gdr's rm backend maps no memory; \
                                RDMA works, to the instance of the process.";
@@ -50,7 +50,7 @@ pub fn vgpu(ctx: &Ctx<'_>) -> Vec<Judgement> {
         };
         let mode = match &gpu.virtualization {
             Fact::Known(mode) => mode.as_str(),
-            Fact::Unknown(why) => return Judgement::unknown(subject, *why, SOURCE),
+            Fact::Unknown(why) => return Judgement::unknown(subject, *why, Area::Nvml, SOURCE),
         };
         match mode {
             "vgpu" => Judgement::broken(
@@ -75,7 +75,8 @@ pub fn vgpu(ctx: &Ctx<'_>) -> Vec<Judgement> {
 /// Confidential computing encrypts what leaves the GPU: nothing is mapped through BAR1.
 pub fn confidential(ctx: &Ctx<'_>) -> Vec<Judgement> {
     const SOURCE: &str = "nvmlSystemGetConfComputeState";
-    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
+    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", Area::Sys, "/sys/bus/pci/devices")
+    {
         return vec![unknown];
     }
     if passthrough::own_gpus(ctx.facts).next().is_none() {
@@ -95,7 +96,7 @@ pub fn confidential(ctx: &Ctx<'_>) -> Vec<Judgement> {
             "These GPUs or their driver have no confidential computing.",
         )
         .evidence(SOURCE, "not supported"),
-        Fact::Unknown(why) => Judgement::unknown("machine", *why, SOURCE),
+        Fact::Unknown(why) => Judgement::unknown("machine", *why, Area::Nvml, SOURCE),
         Fact::Known(true) => {
             let links = match nvml.protected_links.known().map(String::as_str) {
                 Some("protected_pcie") => " Peer-to-peer over NVLink works (protected PCIe).",
@@ -135,7 +136,7 @@ pub fn persistence(ctx: &Ctx<'_>) -> Vec<Judgement> {
             )
             .evidence(SOURCE, "off")
             .fix("persistence").command("systemctl enable --now nvidia-persistenced").advice("Without that service, nvidia-smi -pm 1 holds until the next boot."),
-            Fact::Unknown(why) => return Judgement::unknown(subject, *why, SOURCE),
+            Fact::Unknown(why) => return Judgement::unknown(subject, *why, Area::Nvml, SOURCE),
         };
         match ctx.facts.fabric.units.get(Fabric::PERSISTENCE) {
             Some(unit) => judgement.evidence(Fabric::PERSISTENCE, unit.words()),

@@ -1,7 +1,7 @@
 //! limits.map-count: the maximum number of mappings of a process.
 
 use crate::check::{Ctx, Judgement, unknown_if};
-use crate::model::Fact;
+use crate::model::{Area, Fact};
 
 const SOURCE: &str = "/proc/sys/vm/max_map_count";
 /// The kernel's default.
@@ -9,7 +9,7 @@ const DEFAULT: u64 = 65530;
 
 pub fn map_count(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let count = &ctx.facts.limits.max_map_count;
-    if let Some(unknown) = unknown_if(count, "machine", SOURCE) {
+    if let Some(unknown) = unknown_if(count, "machine", Area::Proc, SOURCE) {
         return vec![unknown];
     }
     let Fact::Known(count) = *count else {

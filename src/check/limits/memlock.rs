@@ -1,7 +1,7 @@
 //! limits.memlock: how much memory this process may pin for RDMA.
 
 use crate::check::{Ctx, Judgement, nics, words};
-use crate::model::{Fact, Process, Severity};
+use crate::model::{Area, Fact, Process, Severity};
 
 const LIMITS: &str = "/proc/self/limits: Max locked memory";
 
@@ -18,7 +18,7 @@ fn own(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let subject = "this process";
     let soft = match process.memlock_soft {
         Fact::Known(soft) => soft,
-        Fact::Unknown(why) => return vec![Judgement::unknown(subject, why, LIMITS)],
+        Fact::Unknown(why) => return vec![Judgement::unknown(subject, why, Area::Proc, LIMITS)],
     };
     let Some(soft) = soft else {
         let judgement = Judgement::pass(subject, "Locked memory is unlimited.");
@@ -40,7 +40,7 @@ fn own(ctx: &Ctx<'_>) -> Vec<Judgement> {
         Fact::Known(false) => vec![low_limit(ctx, soft).evidence(LIMITS, limit)],
         Fact::Unknown(why) => {
             let source = "/proc/self/status: CapEff, /proc/self/uid_map";
-            vec![Judgement::unknown(subject, why, source).evidence(LIMITS, limit)]
+            vec![Judgement::unknown(subject, why, Area::Proc, source).evidence(LIMITS, limit)]
         }
     }
 }

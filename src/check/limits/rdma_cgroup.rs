@@ -1,7 +1,7 @@
 //! limits.rdma-cgroup: what the RDMA controller allows this process's control group.
 
 use crate::check::{Ctx, Judgement, unknown_if};
-use crate::model::{Fact, RdmaGrant, Severity};
+use crate::model::{Area, Fact, RdmaGrant, Severity};
 use crate::output::shell_word;
 
 const SOURCE: &str = "rdma.max of this process's control groups";
@@ -10,7 +10,7 @@ const SOURCE: &str = "rdma.max of this process's control groups";
 pub fn rdma_cgroup(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let subject = "this process";
     let grants = &ctx.facts.limits.rdma_cgroup;
-    if let Some(unknown) = unknown_if(grants, subject, "/proc/self/cgroup, rdma.max") {
+    if let Some(unknown) = unknown_if(grants, subject, Area::Proc, "/proc/self/cgroup, rdma.max") {
         return vec![unknown];
     }
     let grants: Vec<&RdmaGrant> = grants.known().into_iter().flatten().collect();
@@ -26,7 +26,12 @@ pub fn rdma_cgroup(ctx: &Ctx<'_>) -> Vec<Judgement> {
             Fact::Known(used) => left.push((grant, *used)),
             Fact::Unknown(why) => {
                 let source = format!("{}/rdma.current", grant.group);
-                judgements.push(Judgement::unknown(grant.device.clone(), *why, &source));
+                judgements.push(Judgement::unknown(
+                    grant.device.clone(),
+                    *why,
+                    Area::Sys,
+                    &source,
+                ));
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::check::memory_path;
 use crate::check::{Ctx, Judgement, unknown_if, words};
-use crate::model::{Fact, Severity};
+use crate::model::{Area, Fact, Severity};
 
 const PLACES: &str =
     "/etc/modules-load.d, /etc/modules, /etc/infiniband/nv_peer_mem.conf, multi-user.target.wants";
@@ -13,11 +13,17 @@ pub fn boot(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let unknown = unknown_if(
         &peers.nvidia_peermem,
         "machine",
+        Area::Sys,
         "/sys/module/nvidia_peermem",
     );
-    if let Some(unknown) =
-        unknown.or_else(|| unknown_if(&peers.nv_peer_mem, "machine", "/sys/module/nv_peer_mem"))
-    {
+    if let Some(unknown) = unknown.or_else(|| {
+        unknown_if(
+            &peers.nv_peer_mem,
+            "machine",
+            Area::Sys,
+            "/sys/module/nv_peer_mem",
+        )
+    }) {
         return vec![unknown];
     }
     let module = match (&peers.nvidia_peermem, &peers.nv_peer_mem) {
@@ -32,7 +38,7 @@ pub fn boot(ctx: &Ctx<'_>) -> Vec<Judgement> {
     };
     let at_boot = match &ctx.facts.module_files.at_boot {
         Fact::Known(at_boot) => at_boot,
-        Fact::Unknown(why) => return vec![Judgement::unknown(module, *why, PLACES)],
+        Fact::Unknown(why) => return vec![Judgement::unknown(module, *why, Area::Files, PLACES)],
     };
     let places: Vec<_> = at_boot
         .iter()

@@ -5,7 +5,7 @@
 
 use crate::check::memory_path::{self, PathState};
 use crate::check::{Ctx, Judgement, nics, unknown_if, version};
-use crate::model::{Fact, ModuleFile, Severity, Why};
+use crate::model::{Area, Fact, ModuleFile, Severity, Why};
 
 const DEP: &str = "modules.dep of this kernel";
 const SYMBOLS: &str = "modules.symbols of this kernel";
@@ -15,7 +15,12 @@ const FIRST: u32 = 470;
 
 /// Judges whether modprobe can load the module.
 pub fn buildable(ctx: &Ctx<'_>) -> Vec<Judgement> {
-    if let Some(unknown) = unknown_if(&ctx.facts.rdma, "machine", "/sys/class/infiniband") {
+    if let Some(unknown) = unknown_if(
+        &ctx.facts.rdma,
+        "machine",
+        Area::Sys,
+        "/sys/class/infiniband",
+    ) {
         return vec![unknown];
     }
     if nics::rdma_nics(ctx.facts).next().is_none() {
@@ -31,6 +36,7 @@ pub fn buildable(ctx: &Ctx<'_>) -> Vec<Judgement> {
             return vec![Judgement::unknown(
                 "nvidia-peermem",
                 why,
+                Area::Sys,
                 "/sys/module/nvidia/version",
             )];
         }
@@ -66,7 +72,7 @@ pub fn buildable(ctx: &Ctx<'_>) -> Vec<Judgement> {
         // A container lacks the host's module files.
         Fact::Unknown(why) => weigh(
             ctx,
-            Judgement::unknown("nvidia-peermem", why, DEP)
+            Judgement::unknown("nvidia-peermem", why, Area::Modprobe, DEP)
                 .needs("gdr doctor on the machine itself, where /lib/modules is"),
         ),
     }]
@@ -137,8 +143,8 @@ fn built(ctx: &Ctx<'_>, module: &ModuleFile) -> Judgement {
             .advice("Reinstall the NVIDIA driver now that the RDMA stack is here (dkms: remove and install it \
                  again)."),
         ),
-        Fact::Known(None) => weigh(ctx, Judgement::unknown("nvidia-peermem", Why::NotCovered, SYMBOLS)),
-        Fact::Unknown(why) => weigh(ctx, Judgement::unknown("nvidia-peermem", *why, SYMBOLS)),
+        Fact::Known(None) => weigh(ctx, Judgement::unknown("nvidia-peermem", Why::NotCovered, Area::Modprobe, SYMBOLS)),
+        Fact::Unknown(why) => weigh(ctx, Judgement::unknown("nvidia-peermem", *why, Area::Modprobe, SYMBOLS)),
     }
 }
 

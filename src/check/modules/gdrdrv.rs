@@ -2,7 +2,7 @@
 
 use crate::check::version::{self, Flavour};
 use crate::check::{Ctx, Judgement};
-use crate::model::{Fact, NodeState, Why};
+use crate::model::{Area, Fact, NodeState, Why};
 
 const NODE: &str = "/dev/gdrdrv";
 const MODULE: &str = "/sys/module/gdrdrv/version";
@@ -18,8 +18,17 @@ pub fn gdrdrv(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let state = match node {
         Some(Fact::Known(Some(state))) => state,
         Some(Fact::Known(None)) => return vec![absent(ctx)],
-        Some(Fact::Unknown(why)) => return vec![Judgement::unknown(NODE, *why, NODE)],
-        None => return vec![Judgement::unknown(NODE, Why::NotCovered, NODE)],
+        Some(Fact::Unknown(why)) => {
+            return vec![Judgement::unknown(NODE, *why, Area::Devices, NODE)];
+        }
+        None => {
+            return vec![Judgement::unknown(
+                NODE,
+                Why::NotCovered,
+                Area::Devices,
+                NODE,
+            )];
+        }
     };
     vec![judge(ctx, state).evidence(NODE, describe(state))]
 }
@@ -42,7 +51,7 @@ fn absent(ctx: &Ctx<'_>) -> Judgement {
 fn judge(ctx: &Ctx<'_>, state: &NodeState) -> Judgement {
     let majors = match majors(ctx) {
         Fact::Known(majors) => majors,
-        Fact::Unknown(why) => return Judgement::unknown(NODE, why, "/proc/devices"),
+        Fact::Unknown(why) => return Judgement::unknown(NODE, why, Area::Proc, "/proc/devices"),
     };
     let Some(major) = majors.first() else {
         return Judgement::broken(NODE, "The node is left over: gdrdrv is not loaded.")
@@ -72,7 +81,9 @@ fn judge(ctx: &Ctx<'_>, state: &NodeState) -> Judgement {
             .fix("gdrdrv-node")
             .command(format!("chmod 0666 {NODE}"));
         }
-        Fact::Unknown(why) => return Judgement::unknown(NODE, why, "access to /dev/gdrdrv"),
+        Fact::Unknown(why) => {
+            return Judgement::unknown(NODE, why, Area::Devices, "access to /dev/gdrdrv");
+        }
     }
     if let Some(judgement) = wrong_flavour(ctx) {
         return judgement;

@@ -4,7 +4,7 @@
 //! for 4.9 LTS. With another stack a killed program may deadlock the node.
 
 use crate::check::{Ctx, Judgement, unknown_if, version};
-use crate::model::{Fact, Severity};
+use crate::model::{Area, Fact, Severity};
 
 const MODULE: &str = "/sys/module/nv_peer_mem";
 const OFED: &str = "/sys/module/mlx5_core/version";
@@ -16,11 +16,12 @@ const SUCCESSOR: u32 = 470;
 /// Judges the loaded module, or both.
 pub fn legacy(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let peers = &ctx.facts.peer_memory;
-    let unknown = unknown_if(&peers.nv_peer_mem, "nv_peer_mem", MODULE);
+    let unknown = unknown_if(&peers.nv_peer_mem, "nv_peer_mem", Area::Sys, MODULE);
     if let Some(unknown) = unknown.or_else(|| {
         unknown_if(
             &peers.nvidia_peermem,
             "nv_peer_mem",
+            Area::Sys,
             "/sys/module/nvidia_peermem",
         )
     }) {
@@ -78,12 +79,17 @@ fn old(ctx: &Ctx<'_>) -> Judgement {
         Fact::Known(Some(version)) => version.as_str(),
         Fact::Known(None) => "of unknown version",
         Fact::Unknown(why) => {
-            return Judgement::unknown("nv_peer_mem", *why, "/sys/module/nv_peer_mem/version");
+            return Judgement::unknown(
+                "nv_peer_mem",
+                *why,
+                Area::Sys,
+                "/sys/module/nv_peer_mem/version",
+            );
         }
     };
     let ofed = match &ctx.facts.module_files.ofed {
         Fact::Known(ofed) => ofed.as_deref().filter(|version| *version != INBOX),
-        Fact::Unknown(why) => return Judgement::unknown("nv_peer_mem", *why, OFED),
+        Fact::Unknown(why) => return Judgement::unknown("nv_peer_mem", *why, Area::Sys, OFED),
     };
     let newer = numbers(version).as_slice() >= [1, 2].as_slice();
     let stack = ofed.map(numbers);

@@ -1,7 +1,7 @@
 //! mapping.backend: at least one backend maps each GPU's memory for the CPU, tried with --live.
 
 use crate::check::{Ctx, Judgement};
-use crate::model::{BackendOutcome, Fact, GpuMapping, MappingOutcome, MappingTrial};
+use crate::model::{Area, BackendOutcome, Fact, GpuMapping, MappingOutcome, MappingTrial};
 
 /// Shown if no backend works.
 const ADVICE: &str = "See why each backend was refused; gdr probe copy shows more. For gdrdrv, load gdrcopy's kernel module; for rm, the \
@@ -19,6 +19,7 @@ pub fn mapping(ctx: &Ctx<'_>) -> Vec<Judgement> {
         Fact::Unknown(why) => vec![Judgement::unknown(
             "machine",
             *why,
+            Area::Cuda,
             "a trial of mapping GPU memory",
         )],
         Fact::Known(MappingOutcome::Absent { reason }) => vec![

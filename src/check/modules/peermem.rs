@@ -6,12 +6,17 @@ use super::buildable;
 use crate::check::memory_path::{CLIENTS, MODULE, PathState, dma_buf, peer_memory};
 use crate::check::version::{self, Generation};
 use crate::check::{Ctx, Judgement, Rule, nics};
-use crate::model::{Fact, RdmaDevice};
+use crate::model::{Area, Fact, RdmaDevice};
 
 /// One judgement for each NIC.
 pub fn peermem(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Fact::Unknown(why) = ctx.facts.rdma {
-        return vec![Judgement::unknown("machine", why, "/sys/class/infiniband")];
+        return vec![Judgement::unknown(
+            "machine",
+            why,
+            Area::Sys,
+            "/sys/class/infiniband",
+        )];
     }
     let rdma_nics: Vec<&RdmaDevice> = nics::rdma_nics(ctx.facts).collect();
     if rdma_nics.is_empty() {
@@ -49,9 +54,9 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
             subject,
             "GPU memory should be reachable through dma-buf. Whether nvidia-peermem works too is unknown.",
         ),
-        (PathState::Unknown(why, source), _)
-        | (PathState::Closed(_), PathState::Unknown(why, source)) => {
-            Judgement::unknown(subject, *why, source)
+        (PathState::Unknown(why, area, source), _)
+        | (PathState::Closed(_), PathState::Unknown(why, area, source)) => {
+            Judgement::unknown(subject, *why, *area, source)
         }
         (PathState::Closed(peermem), PathState::Closed(dma_buf)) => {
             let message = format!(
@@ -63,7 +68,7 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
     let describe = |memory_path: &PathState| match memory_path {
         PathState::Open(why) => format!("open: {why}"),
         PathState::Closed(why) => format!("closed: {why}"),
-        PathState::Unknown(why, source) => why.sentence(source),
+        PathState::Unknown(why, _, source) => why.sentence(source),
     };
     judgement
         .evidence(format!("{MODULE}, {CLIENTS}"), describe(&peermem))

@@ -6,7 +6,7 @@ use super::PARAMS;
 use super::next::{self, Value, place, same};
 use crate::check::{Ctx, Judgement};
 use crate::kmod::{Load, nvidia};
-use crate::model::{Fact, Initramfs};
+use crate::model::{Area, Fact, Initramfs};
 
 const DRIVER: &str = "driver";
 const IMAGE: &str = "initramfs";
@@ -39,7 +39,7 @@ fn loaded(ctx: &Ctx<'_>, load: &Load<'_>) -> Judgement {
                 "The NVIDIA driver is not loaded: there is nothing to compare.",
             );
         }
-        Fact::Unknown(why) => return Judgement::unknown(DRIVER, *why, PARAMS),
+        Fact::Unknown(why) => return Judgement::unknown(DRIVER, *why, Area::Proc, PARAMS),
     };
     let values = next::values(load);
     let differences = differences(params, &values);

@@ -2,7 +2,7 @@
 
 use super::PARAMS;
 use crate::check::{Ctx, Judgement, nics, passthrough, unknown_if, version, words};
-use crate::model::{Bdf, Fact, Facts, Ids, PciDevice};
+use crate::model::{Area, Bdf, Fact, Facts, Ids, PciDevice};
 
 const OPTION: &str = "GrdmaPciTopoCheckOverride";
 const DEVICES: &str = "/sys/bus/pci/devices";
@@ -21,6 +21,7 @@ pub fn grdma_topo(ctx: &Ctx<'_>) -> Vec<Judgement> {
             return vec![Judgement::unknown(
                 "driver",
                 why,
+                Area::Sys,
                 "/sys/module/nvidia/version",
             )];
         }
@@ -32,7 +33,7 @@ pub fn grdma_topo(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
     let chipset = match chipset(ctx.facts) {
         Fact::Known(chipset) => chipset,
-        Fact::Unknown(why) => return vec![Judgement::unknown("driver", why, DEVICES)],
+        Fact::Unknown(why) => return vec![Judgement::unknown("driver", why, Area::Sys, DEVICES)],
     };
     let (gpus, coherent): (Vec<&PciDevice>, Vec<&PciDevice>) = passthrough::own_gpus(ctx.facts)
         .partition(|gpu| !gpu.ids.known().is_some_and(Ids::is_coherent_gpu));
@@ -53,7 +54,7 @@ pub fn grdma_topo(ctx: &Ctx<'_>) -> Vec<Judgement> {
 fn overridden(ctx: &Ctx<'_>) -> Option<Judgement> {
     let value = match &ctx.facts.driver.params {
         Fact::Known(params) => params.as_ref().and_then(|params| params.get(OPTION)),
-        Fact::Unknown(why) => return Some(Judgement::unknown("driver", *why, PARAMS)),
+        Fact::Unknown(why) => return Some(Judgement::unknown("driver", *why, Area::Proc, PARAMS)),
     };
     let evidence = |judgement: Judgement| {
         judgement.evidence(
@@ -96,7 +97,12 @@ fn judge(ctx: &Ctx<'_>, gpus: &[&PciDevice], chipset: Option<&'static str>) -> V
         let message = "The driver allows NIC access to GPUs passed through to this guest, for every topology.";
         return vec![with_chipset(Judgement::pass("driver", message))];
     }
-    if let Some(unknown) = unknown_if(&ctx.facts.rdma, "driver", "/sys/class/infiniband") {
+    if let Some(unknown) = unknown_if(
+        &ctx.facts.rdma,
+        "driver",
+        Area::Sys,
+        "/sys/class/infiniband",
+    ) {
         return vec![unknown];
     }
     let nics: Vec<Bdf> = nics::rdma_nics(ctx.facts)
@@ -115,7 +121,7 @@ fn one(ctx: &Ctx<'_>, gpu: &PciDevice, nics: &[Bdf], chipset: &str) -> Judgement
     let bridges = |device: &PciDevice| device.place.as_ref().map(|place| place.bridges.clone());
     let above = match bridges(gpu) {
         Fact::Known(above) => above,
-        Fact::Unknown(why) => return Judgement::unknown(subject, why, DEVICES),
+        Fact::Unknown(why) => return Judgement::unknown(subject, why, Area::Sys, DEVICES),
     };
     let (mut shared, mut separate, mut unknown) = (Vec::new(), Vec::new(), None);
     for nic in nics {
@@ -130,7 +136,7 @@ fn one(ctx: &Ctx<'_>, gpu: &PciDevice, nics: &[Bdf], chipset: &str) -> Judgement
     }
     let named = |nics: &[Bdf]| words::list(nics.iter().map(|nic| words::device(ctx, *nic)));
     match (shared.is_empty(), separate.is_empty(), unknown) {
-        (true, _, Some(why)) => Judgement::unknown(subject, why, DEVICES),
+        (true, _, Some(why)) => Judgement::unknown(subject, why, Area::Sys, DEVICES),
         (true, _, None) => Judgement::broken(
             subject,
             format!(

@@ -2,7 +2,7 @@
 
 use super::{AMPERE, PARAMS, registry_keys as keys};
 use crate::check::{Ctx, Judgement, version};
-use crate::model::{Bdf, Fact, Facts, Ids, PciDevice};
+use crate::model::{Area, Bdf, Fact, Facts, Ids, PciDevice};
 
 const KEY: &str = "RmForceDisableIomapWC";
 /// The first driver branch that maps uncached in Arm guests (hypervisor.c: 580.142 does not, 590.44.01 does).
@@ -14,7 +14,7 @@ pub fn iomap_wc(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let params = match &ctx.facts.driver.params {
         Fact::Known(Some(params)) => params,
         Fact::Known(None) => return vec![Judgement::no_driver("driver")],
-        Fact::Unknown(why) => return vec![Judgement::unknown("driver", *why, PARAMS)],
+        Fact::Unknown(why) => return vec![Judgement::unknown("driver", *why, Area::Proc, PARAMS)],
     };
     let text = |name: &str| params.get(name).map_or("", String::as_str);
     let (all, each) = (text("RegistryDwords"), text("RegistryDwordsPerDevice"));
@@ -47,9 +47,12 @@ pub fn iomap_wc(ctx: &Ctx<'_>) -> Vec<Judgement> {
             "driver",
             "The driver maps GPU memory for the CPU write-combined.",
         ),
-        Fact::Unknown(why) => {
-            Judgement::unknown("driver", why, "/sys/bus/pci/devices, /proc/cpuinfo")
-        }
+        Fact::Unknown(why) => Judgement::unknown(
+            "driver",
+            why,
+            Area::Sys,
+            "/sys/bus/pci/devices, /proc/cpuinfo",
+        ),
     };
     vec![
         judgement

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::registry_keys as keys;
 use crate::check::{Ctx, Judgement};
 use crate::kmod::{self, Config, Load, nvidia};
-use crate::model::{Command, Directive, Fact, Initramfs, Why};
+use crate::model::{Area, Command, Directive, Fact, Initramfs, Why};
 
 /// Source of the directives, as shown to users.
 pub const MODPROBE: &str = "/etc/modprobe.d and the directories after it";
@@ -18,16 +18,16 @@ pub fn config<'a>(ctx: &'a Ctx<'_>, subject: &str) -> Result<Config<'a>, Box<Jud
         return Err(Box::new(inside));
     }
     let modprobe = &ctx.facts.modprobe;
-    let known = |fact: &'a Fact<Vec<Directive>>, source: &str| match fact {
+    let known = |fact: &'a Fact<Vec<Directive>>, area, source: &str| match fact {
         Fact::Known(directives) => Ok(directives),
-        Fact::Unknown(why) => Err(Box::new(Judgement::unknown(subject, *why, source))),
+        Fact::Unknown(why) => Err(Box::new(Judgement::unknown(subject, *why, area, source))),
     };
-    let files = known(&modprobe.directives, MODPROBE)?;
-    Ok(Config::new(
-        files
-            .iter()
-            .chain(known(&modprobe.command_line, COMMAND_LINE)?),
-    ))
+    let files = known(&modprobe.directives, Area::Modprobe, MODPROBE)?;
+    Ok(Config::new(files.iter().chain(known(
+        &modprobe.command_line,
+        Area::Proc,
+        COMMAND_LINE,
+    )?)))
 }
 
 /// The configuration from the modprobe.d of an image and the command line.
@@ -117,5 +117,10 @@ pub fn place(directive: &Directive) -> String {
 }
 
 pub fn unread(subject: &str, why: Why) -> Judgement {
-    Judgement::unknown(subject, why, "the initramfs of the running kernel")
+    Judgement::unknown(
+        subject,
+        why,
+        Area::Modprobe,
+        "the initramfs of the running kernel",
+    )
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{PARAMS, next, registry_keys as keys};
 use crate::check::{Ctx, Judgement, container, passthrough, words};
 use crate::kmod::nvidia;
-use crate::model::{Bdf, Fact, Process};
+use crate::model::{Area, Bdf, Fact, Process};
 
 const KEY: &str = "PeerMappingOverride";
 
@@ -102,7 +102,7 @@ pub fn peer_mapping(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let params = match &ctx.facts.driver.params {
         Fact::Known(Some(params)) => params,
         Fact::Known(None) => return vec![Judgement::no_driver("driver")],
-        Fact::Unknown(why) => return vec![Judgement::unknown("driver", *why, PARAMS)],
+        Fact::Unknown(why) => return vec![Judgement::unknown("driver", *why, Area::Proc, PARAMS)],
     };
     let text = |name: &str| params.get(name).map_or("", String::as_str);
     let (all, each) = (text("RegistryDwords"), text("RegistryDwordsPerDevice"));

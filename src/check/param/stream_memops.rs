@@ -2,7 +2,7 @@
 
 use super::{PARAMS, registry_keys as keys};
 use crate::check::{Ctx, Judgement, version};
-use crate::model::{CudaGpu, CudaOutcome, Fact, Why};
+use crate::model::{Area, CudaGpu, CudaOutcome, Fact, Why};
 
 const OPTION: &str = "EnableStreamMemOPs";
 
@@ -44,6 +44,7 @@ fn judge(ctx: &Ctx<'_>) -> Judgement {
             return Judgement::unknown(
                 "driver",
                 driver.why().unwrap_or(Why::Broken),
+                Area::Sys,
                 "/sys/module/nvidia/version",
             );
         }
@@ -55,7 +56,7 @@ fn judge(ctx: &Ctx<'_>) -> Judgement {
             Fact::Known(false) => off(),
             Fact::Unknown(_) => match by_parameter(branch, &parameter) {
                 Ok(judgement) => judgement,
-                Err(why) => return Judgement::unknown("driver", why, PARAMS),
+                Err(why) => return Judgement::unknown("driver", why, Area::Proc, PARAMS),
             },
         },
     };

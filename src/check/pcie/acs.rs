@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::ports::{Redirecting, ports};
 use super::{Ctx, boot, is_grace};
 use crate::check::{Judgement, passthrough, unknown_if, words};
-use crate::model::{Bdf, Fact, Severity, Why};
+use crate::model::{Area, Bdf, Fact, Severity, Why};
 use crate::topo::{self, MAX_PATHS};
 
 /// One judgement for each port that redirects, one for all others.
 pub fn acs(ctx: &Ctx<'_>) -> Vec<Judgement> {
-    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
+    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", Area::Sys, "/sys/bus/pci/devices")
+    {
         return vec![unknown];
     }
     if ctx.facts.platform.is_guest() {
@@ -25,7 +26,12 @@ pub fn acs(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
     if found.pairs == 0 && found.lost.is_empty() && ctx.facts.partial {
         let source = "the PCI functions that are missing in this text";
-        return vec![Judgement::unknown("machine", Why::NotCovered, source)];
+        return vec![Judgement::unknown(
+            "machine",
+            Why::NotCovered,
+            Area::Sys,
+            source,
+        )];
     }
     if found.pairs == 0 && found.lost.is_empty() {
         return vec![Judgement::skip(
@@ -55,7 +61,12 @@ pub fn acs(ctx: &Ctx<'_>) -> Vec<Judgement> {
                 "/sys/bus/pci/devices/*/config beyond 64 bytes, of {}",
                 words::list(&names)
             );
-            judgements.push(Judgement::unknown(words::list(&names), why, &source));
+            judgements.push(Judgement::unknown(
+                words::list(&names),
+                why,
+                Area::ConfigSpace,
+                &source,
+            ));
         }
     }
     if !found.lost.is_empty() {
@@ -63,6 +74,7 @@ pub fn acs(ctx: &Ctx<'_>) -> Vec<Judgement> {
         judgements.push(Judgement::unknown(
             words::list(&found.lost),
             Why::NotCovered,
+            Area::Sys,
             source,
         ));
     }

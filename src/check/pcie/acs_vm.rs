@@ -1,6 +1,7 @@
 //! pcie.acs-vm: ACS bits and virtual machines.
 
 use crate::check::{Ctx, Judgement, or_skip, passthrough, unknown_if};
+use crate::model::Area;
 
 const ADVICE: &str = "On the host, turn on DirectTrans in the ports of the path, and ATS in the NIC (mlxconfig \
                    ATS_ENABLED=1). Leave ReqRedir and CmpltRedir set: they isolate the guests.";
@@ -16,11 +17,12 @@ pub fn acs_vm(ctx: &Ctx<'_>) -> Vec<Judgement> {
                 .advice(ADVICE),
         ];
     }
-    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
+    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", Area::Sys, "/sys/bus/pci/devices")
+    {
         return vec![unknown];
     }
     let (platform, source) = ctx.facts.platform.kind();
-    if let Some(unknown) = unknown_if(&platform, "machine", &source) {
+    if let Some(unknown) = unknown_if(&platform, "machine", Area::Proc, &source) {
         return vec![unknown.needs("--platform bare-metal or --platform guest")];
     }
     let passed_through = passthrough::passed_through(ctx.facts).map(|device| {

@@ -4,7 +4,7 @@
 
 use super::{Ctx, own};
 use crate::check::{Judgement, passthrough, unknown_devices, words};
-use crate::model::{Bdf, Fact, Ids, Kind, PlatformKind, Row, Why};
+use crate::model::{Area, Bdf, Fact, Ids, Kind, PlatformKind, Row, Why};
 
 /// One judgement for each NIC that serves a virtual machine or has a GPU below its own switch.
 pub fn ats(ctx: &Ctx<'_>) -> Vec<Judgement> {
@@ -15,7 +15,7 @@ pub fn ats(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let guest = match platform {
         Fact::Known(kind) => kind == PlatformKind::Guest,
         Fact::Unknown(why) => {
-            let unknown = Judgement::unknown("machine", why, &fact);
+            let unknown = Judgement::unknown("machine", why, Area::Proc, &fact);
             return vec![unknown.needs("--platform bare-metal or --platform guest")];
         }
     };
@@ -68,9 +68,9 @@ fn judge(ctx: &Ctx<'_>, name: &str, bdf: Bdf, wanted: bool, guest: bool) -> Judg
         Some(Fact::Known(ats)) => ats.is_some(),
         Some(Fact::Unknown(why)) => {
             let source = format!("/sys/bus/pci/devices/{bdf}/config beyond 64 bytes");
-            return Judgement::unknown(name, *why, &source);
+            return Judgement::unknown(name, *why, Area::ConfigSpace, &source);
         }
-        None => return Judgement::unknown(name, Why::NotCovered, &source),
+        None => return Judgement::unknown(name, Why::NotCovered, Area::ConfigSpace, &source),
     };
     let set = |judgement: Judgement, value: u8| {
         match guest {

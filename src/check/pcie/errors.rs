@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Ctx, own};
 use crate::check::{Judgement, unknown_if, words};
-use crate::model::{Bdf, ErrorCounts, Fact, Why};
+use crate::model::{Area, Bdf, ErrorCounts, Fact, Why};
 
 /// One judgement for each function with fatal errors, one for all others.
 pub fn errors(ctx: &Ctx<'_>) -> Vec<Judgement> {
-    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
+    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", Area::Sys, "/sys/bus/pci/devices")
+    {
         return vec![unknown];
     }
     let mut functions: BTreeSet<Bdf> = BTreeSet::new();
@@ -43,6 +44,7 @@ pub fn errors(ctx: &Ctx<'_>) -> Vec<Judgement> {
         judgements.push(Judgement::unknown(
             names.clone(),
             *why,
+            Area::Sys,
             &format!("aer_dev_fatal of {names}"),
         ));
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Ctx, boot, is_arm, is_grace, own};
 use crate::check::{Judgement, or_skip, unknown_if, words};
-use crate::model::{Bdf, Fact, Kind, Row, Severity, Why};
+use crate::model::{Area, Bdf, Fact, Kind, Row, Severity, Why};
 
 /// What the IOMMU does to a device's addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +20,8 @@ enum Domain {
 /// One judgement for each device whose addresses are translated, one for all others. Devices passed through are translated
 /// for their virtual machine and are not judged.
 pub fn iommu(ctx: &Ctx<'_>) -> Vec<Judgement> {
-    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
+    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", Area::Sys, "/sys/bus/pci/devices")
+    {
         return vec![unknown];
     }
     let mut judgements = Vec::new();
@@ -42,6 +43,7 @@ pub fn iommu(ctx: &Ctx<'_>) -> Vec<Judgement> {
         judgements.push(Judgement::unknown(
             names,
             *why,
+            Area::Sys,
             "/sys/kernel/iommu_groups/*/type",
         ));
     }

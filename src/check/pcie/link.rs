@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Ctx, endpoints};
 use crate::check::{Judgement, or_skip, unknown_if, words};
-use crate::model::{Bdf, Fact, Kind, Link, LinkState, PciDevice, Why};
+use crate::model::{Area, Bdf, Fact, Kind, Link, LinkState, PciDevice, Why};
 
 /// A link, identified by the port above it, or by the function below it if the port is not visible.
 struct Hop<'a> {
@@ -18,7 +18,8 @@ struct Hop<'a> {
 
 /// One judgement for each link below full width or speed, one for all others.
 pub fn link(ctx: &Ctx<'_>) -> Vec<Judgement> {
-    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
+    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", Area::Sys, "/sys/bus/pci/devices")
+    {
         return vec![unknown];
     }
     let (hops, unknown) = hops(ctx);
@@ -53,7 +54,7 @@ pub fn link(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some((_, why)) = unknown.first() {
         let names = words::list(unknown.iter().map(|(bdf, _)| bdf));
         let source = format!("links above {names}: Link Status, current_link_width");
-        judgements.push(Judgement::unknown(names, *why, &source));
+        judgements.push(Judgement::unknown(names, *why, Area::Sys, &source));
     }
     or_skip(judgements, "No GPU and no NIC has a link above it.")
 }

@@ -1,7 +1,7 @@
 //! pcie.locality: each GPU has a NIC near it.
 
 use crate::check::{Ctx, Judgement, nics, or_skip, passthrough, unknown_devices, words};
-use crate::model::{Kind, Match, Verdict, Why};
+use crate::model::{Area, Kind, Match, Verdict, Why};
 
 /// Each GPU's best NIC, as the topology pairs them.
 pub fn locality(ctx: &Ctx<'_>) -> Vec<Judgement> {
@@ -44,6 +44,7 @@ fn judge(ctx: &Ctx<'_>, found: &Match) -> Option<Judgement> {
             let judgement = Judgement::unknown(
                 subject,
                 Why::NotCovered,
+                Area::Sys,
                 "/sys/bus/pci/devices: places and NUMA nodes",
             );
             return Some(Judgement {

@@ -9,14 +9,15 @@ use super::ports::pairs;
 use super::{Ctx, own};
 use crate::check::{Judgement, or_skip, unknown_if, words};
 use crate::model::config::Express;
-use crate::model::{Bdf, Fact, Kind, Meeting, Row, Severity, Why};
+use crate::model::{Area, Bdf, Fact, Kind, Meeting, Row, Severity, Why};
 
 const SAFE: &str = "Add pci=pcie_bus_safe to the kernel command line and reboot: the kernel then gives all devices below one root \
                     port the same payload.";
 
 /// One judgement for each device or pair with a mismatch, one for all others.
 pub fn payload(ctx: &Ctx<'_>) -> Vec<Judgement> {
-    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
+    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", Area::Sys, "/sys/bus/pci/devices")
+    {
         return vec![unknown];
     }
     if ctx.facts.platform.is_guest() {
@@ -39,7 +40,7 @@ pub fn payload(ctx: &Ctx<'_>) -> Vec<Judgement> {
         let names = words::list(unknown.iter().map(|(bdf, _)| bdf));
         let source =
             format!("/sys/bus/pci/devices/*/config, Device Control, of {names} and what is above");
-        judgements.push(Judgement::unknown(names, *why, &source));
+        judgements.push(Judgement::unknown(names, *why, Area::ConfigSpace, &source));
     }
     or_skip(judgements, "No GPU and no NIC has a link above it.")
 }

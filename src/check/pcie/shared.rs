@@ -2,7 +2,7 @@
 
 use super::{Ctx, own};
 use crate::check::{Judgement, nics, unknown_devices, words};
-use crate::model::{Bdf, Fact, Kind, Meeting, Path, Verdict, Why};
+use crate::model::{Area, Bdf, Fact, Kind, Meeting, Path, Verdict, Why};
 
 /// One judgement for each GPU that shares the narrowest link to its NIC, one for all others.
 pub fn shared(ctx: &Ctx<'_>) -> Vec<Judgement> {
@@ -49,6 +49,7 @@ pub fn shared(ctx: &Ctx<'_>) -> Vec<Judgement> {
                 judgements.push(Judgement::unknown(
                     name,
                     why,
+                    Area::Sys,
                     "links on the path: Link Status, current_link_*",
                 ));
             }
@@ -90,6 +91,7 @@ fn no_pair(ctx: &Ctx<'_>) -> Judgement {
         false => Judgement::unknown(
             words::list(gpus),
             Why::NotCovered,
+            Area::Sys,
             "/sys/bus/pci/devices: places",
         ),
     }

@@ -4,6 +4,7 @@
 //! looks like a memlock limit. Kexec handover (`kho=on`) reserves CMA memory too.
 
 use crate::check::{Ctx, Judgement, unknown_if, words};
+use crate::model::Area;
 use crate::model::Fact;
 
 const SOURCE: &str = "/proc/meminfo: CmaTotal, CmaFree";
@@ -11,7 +12,7 @@ const SOURCE: &str = "/proc/meminfo: CmaTotal, CmaFree";
 /// Reports the size of CMA memory.
 pub fn cma(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let kernel = &ctx.facts.kernel;
-    if let Some(unknown) = unknown_if(&kernel.cma, "machine", SOURCE) {
+    if let Some(unknown) = unknown_if(&kernel.cma, "machine", Area::Proc, SOURCE) {
         return vec![unknown];
     }
     let Fact::Known(Some(cma)) = &kernel.cma else {

@@ -1,7 +1,7 @@
 //! platform.container: devices and files that a container lacks.
 
 use crate::check::{Ctx, Judgement, nics, words};
-use crate::model::{Fact, Mount, NodeFile, Process};
+use crate::model::{Area, Fact, Mount, NodeFile, Process};
 
 const NAMESPACES: &str = "/proc/self/ns";
 
@@ -9,7 +9,14 @@ const NAMESPACES: &str = "/proc/self/ns";
 pub fn container(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let marks = match &ctx.facts.platform.container_marks {
         Fact::Known(marks) => marks,
-        Fact::Unknown(why) => return vec![Judgement::unknown("this process", *why, NAMESPACES)],
+        Fact::Unknown(why) => {
+            return vec![Judgement::unknown(
+                "this process",
+                *why,
+                Area::Proc,
+                NAMESPACES,
+            )];
+        }
     };
     let (namespaces, files): (Vec<&String>, Vec<&String>) = marks
         .iter()
@@ -33,7 +40,7 @@ fn inside(ctx: &Ctx<'_>) -> Judgement {
     let subject = "this process";
     let missing = match missing(ctx) {
         Fact::Known(missing) => missing,
-        Fact::Unknown(why) => return Judgement::unknown(subject, why, "/dev"),
+        Fact::Unknown(why) => return Judgement::unknown(subject, why, Area::Devices, "/dev"),
     };
     let mut message = "This is a container.".to_owned();
     if ctx.facts.process.initial_user_namespace == Fact::Known(false) {

@@ -1,7 +1,7 @@
 //! platform.guest: bare metal, or a guest whose host owns PCI and IOMMU settings.
 
 use crate::check::{Ctx, Judgement};
-use crate::model::{Fact, Platform, PlatformKind};
+use crate::model::{Area, Fact, Platform, PlatformKind};
 
 /// Judges guest or bare metal, with the deciding fact as evidence.
 pub fn guest(ctx: &Ctx<'_>) -> Vec<Judgement> {
@@ -15,7 +15,7 @@ pub fn guest(ctx: &Ctx<'_>) -> Vec<Judgement> {
         Fact::Known(PlatformKind::BareMetal) => Judgement::pass("machine", "This is bare metal."),
         Fact::Unknown(why) => {
             return vec![
-                Judgement::unknown("machine", why, &fact)
+                Judgement::unknown("machine", why, Area::Proc, &fact)
                     .needs("--platform bare-metal or --platform guest"),
             ];
         }

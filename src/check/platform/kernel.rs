@@ -1,7 +1,7 @@
 //! platform.kernel: GPUDirect features by kernel release. Vendors backport some of them.
 
 use crate::check::{Ctx, Judgement, version};
-use crate::model::{Fact, Why};
+use crate::model::{Area, Fact, Why};
 
 const SOURCE: &str = "/proc/sys/kernel/osrelease";
 
@@ -19,10 +19,15 @@ const CONFIG_ACS_FAILS: [(u32, u32); 2] = [(6, 11), (6, 14)];
 pub fn kernel(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let release = match &ctx.facts.kernel.release {
         Fact::Known(release) => release,
-        Fact::Unknown(why) => return vec![Judgement::unknown("machine", *why, SOURCE)],
+        Fact::Unknown(why) => return vec![Judgement::unknown("machine", *why, Area::Proc, SOURCE)],
     };
     let Some(numbers) = version::kernel(release) else {
-        return vec![Judgement::unknown("machine", Why::Broken, SOURCE)];
+        return vec![Judgement::unknown(
+            "machine",
+            Why::Broken,
+            Area::Proc,
+            SOURCE,
+        )];
     };
     let list = |has: bool| {
         let features = FEATURES

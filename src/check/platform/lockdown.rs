@@ -5,7 +5,7 @@
 
 use crate::check::container::needs_for_absent;
 use crate::check::{Ctx, Judgement, pcie, version};
-use crate::model::{Fact, Severity};
+use crate::model::{Area, Fact, Severity};
 
 const SOURCE: &str = "/sys/kernel/security/lockdown";
 const SECURE: &str = "/sys/firmware/efi/efivars/SecureBoot-*";
@@ -22,7 +22,8 @@ pub fn lockdown(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let mode = match &platform.lockdown {
         Fact::Known(mode) => mode.as_deref().unwrap_or("none"),
         Fact::Unknown(why) => {
-            let unknown = Judgement::unknown("machine", *why, SOURCE).evidence(SECURE, secure);
+            let unknown =
+                Judgement::unknown("machine", *why, Area::Sys, SOURCE).evidence(SECURE, secure);
             let mount = "securityfs (mount -t securityfs securityfs /sys/kernel/security)";
             return vec![match needs_for_absent(ctx, *why, mount) {
                 Some(needs) => unknown.needs(needs),

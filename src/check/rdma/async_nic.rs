@@ -2,7 +2,7 @@
 
 use super::{MLX5, driver, each_nic, rdma_nics};
 use crate::check::{Ctx, Judgement};
-use crate::model::Fact;
+use crate::model::{Area, Fact};
 
 /// One judgement for each NIC; another NIC than mlx5 matters only if there is no mlx5 NIC.
 pub fn async_nic(ctx: &Ctx<'_>) -> Vec<Judgement> {
@@ -14,7 +14,12 @@ pub fn async_nic(ctx: &Ctx<'_>) -> Vec<Judgement> {
         let driver = match driver(ctx.facts, nic) {
             Fact::Known(driver) => driver,
             Fact::Unknown(why) => {
-                return vec![Judgement::unknown(&nic.name, why, "the NIC's driver")];
+                return vec![Judgement::unknown(
+                    &nic.name,
+                    why,
+                    Area::Sys,
+                    "the NIC's driver",
+                )];
             }
         };
         let judgement = match driver.as_str() {

@@ -4,7 +4,7 @@ use super::{driver, each_nic, rdma_nics};
 use crate::check::memory_path::{PathState, peer_memory};
 use crate::check::version::{self, Flavour};
 use crate::check::{Ctx, Judgement};
-use crate::model::{DmabufAnswer, Fact, RdmaDevice, Verbs, VerbsOutcome, VerbsTrial};
+use crate::model::{Area, DmabufAnswer, Fact, RdmaDevice, Verbs, VerbsOutcome, VerbsTrial};
 
 const SYMBOL: &str = "ibv_reg_dmabuf_mr";
 
@@ -21,7 +21,14 @@ pub fn core(ctx: &Ctx<'_>) -> Vec<Judgement> {
                 "libibverbs is not available: see rdma.provider.",
             )];
         }
-        Fact::Unknown(why) => return vec![Judgement::unknown("machine", *why, "libibverbs.so.1")],
+        Fact::Unknown(why) => {
+            return vec![Judgement::unknown(
+                "machine",
+                *why,
+                Area::Verbs,
+                "libibverbs.so.1",
+            )];
+        }
     };
     each_nic(ctx, |nic| vec![judge(ctx, nic, verbs)])
 }
@@ -36,7 +43,7 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, verbs: &Verbs) -> Judgement {
             return without(ctx, nic, lacks, advice)
                 .evidence(format!("{SYMBOL} in {library}"), "not there");
         }
-        Fact::Unknown(why) => return Judgement::unknown(&nic.name, *why, SYMBOL),
+        Fact::Unknown(why) => return Judgement::unknown(&nic.name, *why, Area::Verbs, SYMBOL),
     }
     let judgement = match verbs
         .trials
@@ -95,7 +102,9 @@ fn tried(ctx: &Ctx<'_>, nic: &RdmaDevice, trial: &VerbsTrial) -> Judgement {
 fn by_driver(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
     let driver = match driver(ctx.facts, nic) {
         Fact::Known(driver) => driver,
-        Fact::Unknown(why) => return Judgement::unknown(&nic.name, why, "the NIC's driver"),
+        Fact::Unknown(why) => {
+            return Judgement::unknown(&nic.name, why, Area::Sys, "the NIC's driver");
+        }
     };
     let judgement = match driver.as_str() {
         "mlx5_core" => Judgement::pass(

@@ -1,12 +1,17 @@
 //! rdma.data-direct: the Data Direct functions of ConnectX-8, a second path to GPU memory.
 
 use crate::check::{Ctx, Judgement, or_skip, words};
-use crate::model::{Bdf, Fact, Ids, PciDevice, Why};
+use crate::model::{Area, Bdf, Fact, Ids, PciDevice, Why};
 
 /// One judgement for each Data Direct function.
 pub fn data_direct(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Fact::Unknown(why) = ctx.facts.pci {
-        return vec![Judgement::unknown("machine", why, "/sys/bus/pci/devices")];
+        return vec![Judgement::unknown(
+            "machine",
+            why,
+            Area::Sys,
+            "/sys/bus/pci/devices",
+        )];
     }
     let functions = ctx
         .facts
@@ -40,7 +45,7 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice, coherent: &[&PciDevice]) -> Judgemen
     let source = format!("/sys/bus/pci/devices/{}/iommu_group", device.bdf);
     let own = match group(device) {
         Fact::Known(group) => group,
-        Fact::Unknown(why) => return Judgement::unknown(name, why, &source),
+        Fact::Unknown(why) => return Judgement::unknown(name, why, Area::Sys, &source),
     };
     let mut with = Vec::<Bdf>::new();
     for gpu in coherent {
@@ -51,6 +56,7 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice, coherent: &[&PciDevice]) -> Judgemen
                 return Judgement::unknown(
                     name,
                     why,
+                    Area::Sys,
                     &format!("/sys/bus/pci/devices/{}/iommu_group", gpu.bdf),
                 );
             }

@@ -3,12 +3,12 @@
 
 use super::{CLASS, nvidia_nics, rdma_module, rdma_nics};
 use crate::check::{Ctx, Judgement, unknown_if};
-use crate::model::{Fact, NodeFile, RdmaDevice};
+use crate::model::{Area, Fact, NodeFile, RdmaDevice};
 use crate::output::shell_word;
 
 /// One judgement for each RDMA device, and one if there is no NIC.
 pub fn device(ctx: &Ctx<'_>) -> Vec<Judgement> {
-    if let Some(unknown) = unknown_if(&ctx.facts.rdma, "machine", CLASS) {
+    if let Some(unknown) = unknown_if(&ctx.facts.rdma, "machine", Area::Sys, CLASS) {
         return vec![unknown];
     }
     let devices = ctx.facts.rdma.known().into_iter().flatten();
@@ -61,7 +61,7 @@ fn judge(device: &RdmaDevice) -> Judgement {
             return Judgement::info(name, "It has no PCI function: GPUDirect needs a NIC.")
                 .evidence(source, "no PCI function");
         }
-        Fact::Unknown(why) => return Judgement::unknown(name, *why, &source),
+        Fact::Unknown(why) => return Judgement::unknown(name, *why, Area::Sys, &source),
     };
     let virtual_function = match device.physical_function.present() {
         Some(physical) => format!(", a virtual function of {physical}"),
@@ -79,7 +79,9 @@ fn judge(device: &RdmaDevice) -> Judgement {
             format!("none for {}", device.name),
         )
         .command("modprobe ib_uverbs"),
-        Fact::Unknown(why) => Judgement::unknown(name, *why, "/sys/class/infiniband_verbs"),
+        Fact::Unknown(why) => {
+            Judgement::unknown(name, *why, Area::Sys, "/sys/class/infiniband_verbs")
+        }
     };
     judgement.evidence(source, what)
 }
@@ -96,7 +98,7 @@ fn opens(name: String, what: &str, node: &NodeFile) -> Judgement {
                     "In a container, start it with --device={path} instead."
                 ));
         }
-        Fact::Unknown(why) => return Judgement::unknown(name, *why, path),
+        Fact::Unknown(why) => return Judgement::unknown(name, *why, Area::Devices, path),
     };
     let mode = format!("mode {:04o}", state.mode);
     match state.usable {
@@ -110,7 +112,9 @@ fn opens(name: String, what: &str, node: &NodeFile) -> Judgement {
                 .command(format!("chmod 0666 {}", shell_word(path)))
                 .advice("A udev rule makes this permanent (rdma-core ships one).")
         }
-        Fact::Unknown(why) => Judgement::unknown(name, why, &format!("access to {path}")),
+        Fact::Unknown(why) => {
+            Judgement::unknown(name, why, Area::Devices, &format!("access to {path}"))
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{CLASS, each_nic, is_virtual};
 use crate::check::{Ctx, Judgement};
-use crate::model::{Fact, RdmaDevice, Why};
+use crate::model::{Area, Fact, RdmaDevice, Why};
 use crate::profile::{Minimum, minimum_firmware};
 
 /// One judgement for each NIC.
@@ -18,7 +18,7 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
         Fact::Known(None) => {
             return Judgement::skip(name, "Its driver reports no firmware version.");
         }
-        Fact::Unknown(why) => return Judgement::unknown(name, *why, &source),
+        Fact::Unknown(why) => return Judgement::unknown(name, *why, Area::Sys, &source),
     };
     let ids = match nic
         .place
@@ -27,8 +27,10 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
         .map(|device| &device.ids)
     {
         Some(Fact::Known(ids)) => ids,
-        Some(Fact::Unknown(why)) => return Judgement::unknown(name, *why, "the NIC's PCI ids"),
-        None => return Judgement::unknown(name, Why::NotCovered, "the NIC's PCI ids"),
+        Some(Fact::Unknown(why)) => {
+            return Judgement::unknown(name, *why, Area::Sys, "the NIC's PCI ids");
+        }
+        None => return Judgement::unknown(name, Why::NotCovered, Area::Sys, "the NIC's PCI ids"),
     };
     // A virtual function has its physical function's firmware, which is judged there.
     let Some(minimum) = ids

@@ -2,7 +2,7 @@
 
 use crate::check::container::needs_for_absent;
 use crate::check::{Ctx, Judgement, words};
-use crate::model::{Fact, Module, Severity};
+use crate::model::{Area, Fact, Module, Severity};
 
 const MODULES: &str = "/proc/modules";
 
@@ -23,7 +23,7 @@ pub fn mixed_stack(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let modules = match &ctx.facts.kernel.modules {
         Fact::Known(modules) => modules,
         Fact::Unknown(why) => {
-            let unknown = Judgement::unknown("machine", *why, MODULES);
+            let unknown = Judgement::unknown("machine", *why, Area::Proc, MODULES);
             let here =
                 "a kernel with loadable modules (CONFIG_MODULES): this one has no /proc/modules";
             return vec![match needs_for_absent(ctx, *why, here) {

@@ -20,7 +20,7 @@ pub use nonprefetchable::{SETTING, prefetchable_nics};
 
 use super::nics::{driver, nvidia_nics, rdma_nics};
 use super::{Check, Ctx, Judgement, Source, or_skip};
-use crate::model::{Fact, PciDevice, RdmaDevice, Severity};
+use crate::model::{Area, Fact, PciDevice, RdmaDevice, Severity};
 use device::device;
 
 /// The checks of this family, in the order of a report.
@@ -266,7 +266,7 @@ const CLASS: &str = "/sys/class/infiniband";
 /// Judges each NIC; one judgement if there is none.
 fn each_nic(ctx: &Ctx<'_>, judge: impl Fn(&RdmaDevice) -> Vec<Judgement>) -> Vec<Judgement> {
     if let Fact::Unknown(why) = ctx.facts.rdma {
-        return vec![Judgement::unknown("machine", why, CLASS)];
+        return vec![Judgement::unknown("machine", why, Area::Sys, CLASS)];
     }
     let judgements: Vec<Judgement> = rdma_nics(ctx.facts).flat_map(judge).collect();
     or_skip(judgements, "There is no NIC with RDMA.")
@@ -280,7 +280,12 @@ fn each_mlx5(ctx: &Ctx<'_>, judge: impl Fn(&RdmaDevice) -> Vec<Judgement>) -> Ve
             &nic.name,
             format!("It is no mlx5 NIC: {driver} drives it."),
         )],
-        Fact::Unknown(why) => vec![Judgement::unknown(&nic.name, why, "the NIC's driver")],
+        Fact::Unknown(why) => vec![Judgement::unknown(
+            &nic.name,
+            why,
+            Area::Sys,
+            "the NIC's driver",
+        )],
     })
 }
 

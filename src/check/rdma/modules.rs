@@ -2,13 +2,13 @@
 
 use super::{CLASS, nvidia_nics, rdma_module};
 use crate::check::{Ctx, Judgement, unknown_if, words};
-use crate::model::Fact;
+use crate::model::{Area, Fact};
 
 const VERBS: &str = "/sys/class/infiniband_verbs";
 
 /// Judges the modules by the devices and nodes that they create.
 pub fn modules(ctx: &Ctx<'_>) -> Vec<Judgement> {
-    if let Some(unknown) = unknown_if(&ctx.facts.rdma, "machine", CLASS) {
+    if let Some(unknown) = unknown_if(&ctx.facts.rdma, "machine", Area::Sys, CLASS) {
         return vec![unknown];
     }
     let devices = ctx.facts.rdma.known().into_iter().flatten();
@@ -17,7 +17,9 @@ pub fn modules(ctx: &Ctx<'_>) -> Vec<Judgement> {
         match &device.uverbs {
             Fact::Known(Some(_)) => {}
             Fact::Known(None) => without_node.push(device.name.as_str()),
-            Fact::Unknown(why) => return vec![Judgement::unknown("machine", *why, VERBS)],
+            Fact::Unknown(why) => {
+                return vec![Judgement::unknown("machine", *why, Area::Sys, VERBS)];
+            }
         }
     }
     if !without_node.is_empty() {

@@ -2,6 +2,7 @@
 
 use super::rdma_nics;
 use crate::check::{Ctx, Judgement};
+use crate::model::Area;
 use crate::model::Fact;
 
 const MODE: &str = "/sys/module/ib_core/parameters/netns_mode";
@@ -13,12 +14,19 @@ pub fn netns(ctx: &Ctx<'_>) -> Vec<Judgement> {
         Fact::Known(None) => {
             return vec![Judgement::skip("machine", "The RDMA core is not loaded.")];
         }
-        Fact::Unknown(why) => return vec![Judgement::unknown("machine", why, MODE)],
+        Fact::Unknown(why) => return vec![Judgement::unknown("machine", why, Area::Sys, MODE)],
     };
     let contained = match &ctx.facts.platform.container_marks {
         Fact::Known(marks) => marks.iter().any(|mark| mark.starts_with("namespace ")),
         Fact::Unknown(_) if shared => false,
-        Fact::Unknown(why) => return vec![Judgement::unknown("machine", *why, "/proc/self/ns")],
+        Fact::Unknown(why) => {
+            return vec![Judgement::unknown(
+                "machine",
+                *why,
+                Area::Proc,
+                "/proc/self/ns",
+            )];
+        }
     };
     let here = rdma_nics(ctx.facts).count();
     let judgement = match (shared, contained) {

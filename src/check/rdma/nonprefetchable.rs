@@ -3,7 +3,7 @@
 use super::{MLX5, driver, each_mlx5, is_virtual, rdma_nics};
 use crate::check::{Ctx, Judgement, passthrough, words};
 use crate::model::config::{BarKind, Header};
-use crate::model::{Bdf, Fact, FirmwareSetting, Ids, PciDevice, RdmaDevice, Why};
+use crate::model::{Area, Bdf, Fact, FirmwareSetting, Ids, PciDevice, RdmaDevice, Why};
 
 /// Firmware setting.
 pub const SETTING: &str = "NON_PREFETCHABLE_PF_BAR";
@@ -11,7 +11,12 @@ pub const SETTING: &str = "NON_PREFETCHABLE_PF_BAR";
 /// One judgement for each mlx5 NIC, if there is such a GPU.
 pub fn nonprefetchable(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Fact::Unknown(why) = ctx.facts.pci {
-        return vec![Judgement::unknown("machine", why, "/sys/bus/pci/devices")];
+        return vec![Judgement::unknown(
+            "machine",
+            why,
+            Area::Sys,
+            "/sys/bus/pci/devices",
+        )];
     }
     let old: Vec<_> = old_gpus(ctx)
         .map(|gpu| words::device(ctx, gpu.bdf))
@@ -73,7 +78,7 @@ fn is_prefetchable(header: &Header) -> Option<bool> {
 fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
     let name = nic.name.clone();
     let Some(bdf) = nic.place.present() else {
-        return Judgement::unknown(name, Why::NotCovered, "the NIC's place");
+        return Judgement::unknown(name, Why::NotCovered, Area::Sys, "the NIC's place");
     };
     let source = format!("/sys/bus/pci/devices/{bdf}/config: bit 3 of BAR 0");
     if is_virtual(nic) {
@@ -86,15 +91,17 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
     }
     let header = match ctx.facts.device(*bdf).map(|device| &device.config.header) {
         Some(Fact::Known(header)) => header,
-        Some(Fact::Unknown(why)) => return Judgement::unknown(name, *why, &source),
-        None => return Judgement::unknown(name, Why::NotCovered, &source),
+        Some(Fact::Unknown(why)) => {
+            return Judgement::unknown(name, *why, Area::ConfigSpace, &source);
+        }
+        None => return Judgement::unknown(name, Why::NotCovered, Area::ConfigSpace, &source),
     };
     let judgement = match is_prefetchable(header) {
         Some(false) => {
             Judgement::pass(name, "Its first BAR is not prefetchable.").evidence(source, "0")
         }
         Some(true) => broken(name, bdf.to_string(), setting(nic)).evidence(source, "1"),
-        None => return Judgement::unknown(name, Why::Broken, &source),
+        None => return Judgement::unknown(name, Why::Broken, Area::ConfigSpace, &source),
     };
     match setting(nic) {
         Some(setting) => judgement.evidence(

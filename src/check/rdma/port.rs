@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{CLASS, each_nic};
 use crate::check::{Ctx, Judgement};
 use crate::model::{
-    Fact, GidReach, Kind, RdmaDevice, RdmaGid, RdmaPort, VerbsOutcome, VerbsPort, VerbsTrial,
+    Area, Fact, GidReach, Kind, RdmaDevice, RdmaGid, RdmaPort, VerbsOutcome, VerbsPort, VerbsTrial,
 };
 use crate::output::shell_word;
 
@@ -32,6 +32,7 @@ pub fn port(ctx: &Ctx<'_>) -> Vec<Judgement> {
         Fact::Unknown(why) => vec![Judgement::unknown(
             &nic.name,
             *why,
+            Area::Sys,
             &format!("{CLASS}/{}/ports", nic.name),
         )],
     });
@@ -71,7 +72,9 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort, wanted: &Wanted<'_>) 
     let path = format!("{CLASS}/{}/ports/{}", nic.name, port.number);
     let state = match &port.state {
         Fact::Known(state) => state,
-        Fact::Unknown(why) => return Judgement::unknown(subject, *why, &format!("{path}/state")),
+        Fact::Unknown(why) => {
+            return Judgement::unknown(subject, *why, Area::Sys, &format!("{path}/state"));
+        }
     };
     let layer = port.link_layer.known().map_or("", String::as_str);
     let linked = matches!(&port.physical_state, Fact::Known(state) if state == "LinkUp");
@@ -144,7 +147,9 @@ fn ethernet(
 ) -> Judgement {
     let gids = match gids {
         Fact::Known(gids) => gids,
-        Fact::Unknown(why) => return Judgement::unknown(subject, *why, &format!("{path}/gids")),
+        Fact::Unknown(why) => {
+            return Judgement::unknown(subject, *why, Area::Sys, &format!("{path}/gids"));
+        }
     };
     let table = gids.iter().map(describe).collect::<Vec<_>>().join("; ");
     let table = if table.is_empty() {
@@ -156,7 +161,7 @@ fn ethernet(
         .iter()
         .find_map(|gid| gid.kind.why().or(gid.here.why()))
     {
-        return Judgement::unknown(subject, why, &format!("{path}/gid_attrs"));
+        return Judgement::unknown(subject, why, Area::Sys, &format!("{path}/gid_attrs"));
     }
     let usable: Vec<&RdmaGid> = gids.iter().filter(|gid| is_usable(gid)).collect();
     let judgement = match usable.first() {

@@ -2,7 +2,7 @@
 
 use super::{CLASS, each_nic, rdma_nics};
 use crate::check::{Ctx, Judgement};
-use crate::model::{Fact, RdmaDevice, Severity, Verbs, VerbsOutcome};
+use crate::model::{Area, Fact, RdmaDevice, Severity, Verbs, VerbsOutcome};
 
 const CALL: &str = "ibv_get_device_list";
 const INSTALL: &str = "Install ibverbs-providers (Debian, Ubuntu) or libibverbs (Fedora, RHEL); in a container, into its image.";
@@ -31,7 +31,14 @@ pub fn provider(ctx: &Ctx<'_>) -> Vec<Judgement> {
                     .advice("Compare with ibv_devices; see rdma.modules."),
             ];
         }
-        Fact::Unknown(why) => return vec![Judgement::unknown("machine", *why, "libibverbs.so.1")],
+        Fact::Unknown(why) => {
+            return vec![Judgement::unknown(
+                "machine",
+                *why,
+                Area::Verbs,
+                "libibverbs.so.1",
+            )];
+        }
     };
     let served = verbs.devices.join(", ");
     each_nic(ctx, |nic| vec![judge(nic, verbs, &served)])

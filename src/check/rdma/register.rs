@@ -5,7 +5,7 @@ use crate::check::memory_path::{PathState, knows_peer_memory, peer_memory};
 use crate::check::modules::peermem_remedy;
 use crate::check::{Ctx, Judgement, passthrough, unknown_if, words};
 use crate::model::{
-    Bdf, Fact, GpuRegistration, MemoryPathTrial, MemoryPaths, NicTrial, RdmaDevice,
+    Area, Bdf, Fact, GpuRegistration, MemoryPathTrial, MemoryPaths, NicTrial, RdmaDevice,
     RegistrationOutcome, RegistrationTrial, VerbsError,
 };
 
@@ -42,7 +42,8 @@ pub fn with_trials(
     trial: &str,
     judge: impl Fn(&[Bdf], &[GpuRegistration]) -> Vec<Judgement>,
 ) -> Vec<Judgement> {
-    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
+    if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", Area::Sys, "/sys/bus/pci/devices")
+    {
         return vec![unknown];
     }
     let gpus = passthrough::own_gpus(ctx.facts).map(|gpu| gpu.bdf);
@@ -50,7 +51,7 @@ pub fn with_trials(
     let judgement = match &ctx.facts.registration {
         _ if gpus.is_empty() => Judgement::skip("machine", "This machine uses no GPU itself."),
         None => Judgement::skip("machine", skipped),
-        Some(Fact::Unknown(why)) => Judgement::unknown("machine", *why, trial),
+        Some(Fact::Unknown(why)) => Judgement::unknown("machine", *why, Area::Verbs, trial),
         Some(Fact::Known(
             RegistrationOutcome::Absent { reason } | RegistrationOutcome::Failed { reason },
         )) => Judgement::undetermined("machine", format!("Cannot determine: {reason}."))

@@ -2,7 +2,7 @@
 
 use super::{each_nic, is_virtual};
 use crate::check::{Ctx, Judgement};
-use crate::model::{Fact, RdmaDevice, Why};
+use crate::model::{Area, Fact, RdmaDevice, Why};
 
 /// Firmware setting.
 pub const SETTING: &str = "PCI_WR_ORDERING";
@@ -14,7 +14,7 @@ pub fn write_ordering(ctx: &Ctx<'_>) -> Vec<Judgement> {
 fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
     let name = nic.name.clone();
     let Some(bdf) = nic.place.present() else {
-        return Judgement::unknown(name, Why::NotCovered, "the NIC's place");
+        return Judgement::unknown(name, Why::NotCovered, Area::Sys, "the NIC's place");
     };
     let source = format!("/sys/bus/pci/devices/{bdf}/config: Device Control, relaxed ordering");
     if is_virtual(nic) {
@@ -28,8 +28,10 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
         Some(Fact::Known(None)) => {
             return Judgement::skip(name, "It has no PCI Express capability.");
         }
-        Some(Fact::Unknown(why)) => return Judgement::unknown(name, *why, &source),
-        None => return Judgement::unknown(name, Why::NotCovered, &source),
+        Some(Fact::Unknown(why)) => {
+            return Judgement::unknown(name, *why, Area::ConfigSpace, &source);
+        }
+        None => return Judgement::unknown(name, Why::NotCovered, Area::ConfigSpace, &source),
     };
     let setting = nic
         .settings

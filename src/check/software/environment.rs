@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::check::memory_path;
 use crate::check::{Ctx, Judgement, nics, unknown_if, words};
-use crate::model::{Kind, PciClass};
+use crate::model::{Area, Kind, PciClass};
 
 const SOURCE: &str = "/proc/self/environ";
 
@@ -82,7 +82,7 @@ const VARIABLES: &[(&str, Effect)] = &[
 pub fn environment(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let subject = "this process";
     let variables = &ctx.facts.environment;
-    if let Some(unknown) = unknown_if(variables, subject, SOURCE) {
+    if let Some(unknown) = unknown_if(variables, subject, Area::Proc, SOURCE) {
         return vec![unknown];
     }
     let none = BTreeMap::new();

@@ -1,7 +1,7 @@
 //! mpi.cuda-aware: the MPI and UCX libraries that the loader picks were built for CUDA.
 
 use crate::check::{Ctx, Judgement, or_skip, unknown_if};
-use crate::model::{Fact, Kind, Library};
+use crate::model::{Area, Fact, Kind, Library};
 
 const SOURCE: &str = "/etc/ld.so.cache, LD_LIBRARY_PATH";
 /// UCX's module for gdrcopy.
@@ -10,7 +10,7 @@ const GDR_COPY: &str = "libuct_cuda_gdrcopy.so";
 /// One judgement for each library that the loader picks and each UCX of a Python package.
 pub fn mpi(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let software = &ctx.facts.software;
-    if let Some(unknown) = unknown_if(&software.libraries, "machine", SOURCE) {
+    if let Some(unknown) = unknown_if(&software.libraries, "machine", Area::Files, SOURCE) {
         return vec![unknown];
     }
     if ctx.topology.rows_of(Kind::Gpu).next().is_none() {
@@ -37,7 +37,7 @@ fn open_mpi(library: &Library) -> Judgement {
     let inside = match &library.words {
         Fact::Known(words) => words,
         Fact::Unknown(why) if components.is_empty() => {
-            return Judgement::unknown(subject, *why, "libopen-pal beside libmpi");
+            return Judgement::unknown(subject, *why, Area::Files, "libopen-pal beside libmpi");
         }
         Fact::Unknown(_) => &Vec::new(),
     };
@@ -60,7 +60,7 @@ fn mpich(ctx: &Ctx<'_>, library: &Library) -> Judgement {
     let words = match &library.words {
         Fact::Known(words) => words,
         Fact::Unknown(why) => {
-            return Judgement::unknown(named("MPI", library), *why, &library.path);
+            return Judgement::unknown(named("MPI", library), *why, Area::Files, &library.path);
         }
     };
     let has = |word: &str| words.iter().any(|found| found == word);

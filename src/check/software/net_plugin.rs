@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use crate::check::memory_path;
 use crate::check::{Ctx, Judgement, or_skip, unknown_if};
-use crate::model::{Fact, Library};
+use crate::model::{Area, Fact, Library};
 
 const SOURCE: &str = "/etc/ld.so.cache, LD_LIBRARY_PATH, Python packages";
 
@@ -27,7 +27,7 @@ const INTERFACES: [([u32; 3], RangeInclusive<u32>); 9] = [
 /// One judgement for each NCCL that a program may load, and one for the plugin's libfabric.
 pub fn net_plugin(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let software = &ctx.facts.software;
-    if let Some(unknown) = unknown_if(&software.libraries, "machine", SOURCE) {
+    if let Some(unknown) = unknown_if(&software.libraries, "machine", Area::Files, SOURCE) {
         return vec![unknown];
     }
     let plugin = software.picked("libnccl-net.so");
@@ -66,7 +66,7 @@ fn judge(ctx: &Ctx<'_>, nccl: &Library, plugin: Option<&Library>) -> Judgement {
     };
     let offered = match &plugin.words {
         Fact::Known(words) => interfaces(words),
-        Fact::Unknown(why) => return Judgement::unknown(subject, *why, &plugin.path),
+        Fact::Unknown(why) => return Judgement::unknown(subject, *why, Area::Files, &plugin.path),
     };
     let supported = INTERFACES
         .iter()

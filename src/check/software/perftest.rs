@@ -2,12 +2,17 @@
 
 use crate::check::memory_path;
 use crate::check::{Ctx, Judgement, unknown_if};
-use crate::model::{Fact, Kind};
+use crate::model::{Area, Fact, Kind};
 
 /// Judges the build; gives the commands for the best pair.
 pub fn perftest(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let program = &ctx.facts.software.perftest;
-    if let Some(unknown) = unknown_if(program, "ib_write_bw", "/usr/bin, /usr/local/bin") {
+    if let Some(unknown) = unknown_if(
+        program,
+        "ib_write_bw",
+        Area::Files,
+        "/usr/bin, /usr/local/bin",
+    ) {
         return vec![unknown];
     }
     if ctx.topology.rows_of(Kind::Gpu).next().is_none() {
@@ -21,7 +26,14 @@ pub fn perftest(ctx: &Ctx<'_>) -> Vec<Judgement> {
     };
     let words = match &program.words {
         Fact::Known(words) => words,
-        Fact::Unknown(why) => return vec![Judgement::unknown("ib_write_bw", *why, &program.path)],
+        Fact::Unknown(why) => {
+            return vec![Judgement::unknown(
+                "ib_write_bw",
+                *why,
+                Area::Files,
+                &program.path,
+            )];
+        }
     };
     if words.is_empty() {
         let message = "ib_write_bw was built without CUDA: it measures only host memory.";

@@ -1,7 +1,7 @@
 //! sw.toolkit: the loader picks the driver's own libcuda, and no other library or toolkit conflicts with it.
 
 use crate::check::{Ctx, Judgement, unknown_if, version, words};
-use crate::model::{Fact, Found, Library};
+use crate::model::{Area, Fact, Found, Library};
 
 const SOURCE: &str = "/etc/ld.so.cache, LD_LIBRARY_PATH";
 const CUDA: &str = "libcuda.so.1";
@@ -9,7 +9,7 @@ const CUDA: &str = "libcuda.so.1";
 /// Judges the libcuda that the loader picks and the others.
 pub fn toolkit(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let software = &ctx.facts.software;
-    if let Some(unknown) = unknown_if(&software.libraries, "machine", SOURCE) {
+    if let Some(unknown) = unknown_if(&software.libraries, "machine", Area::Files, SOURCE) {
         return vec![unknown];
     }
     let Some(picked) = software.picked(CUDA) else {
@@ -22,7 +22,12 @@ pub fn toolkit(ctx: &Ctx<'_>) -> Vec<Judgement> {
         Fact::Known(Some(driver)) => driver,
         Fact::Known(None) => return vec![Judgement::no_driver("machine")],
         Fact::Unknown(why) => {
-            return vec![Judgement::unknown(CUDA, why, "/sys/module/nvidia/version")];
+            return vec![Judgement::unknown(
+                CUDA,
+                why,
+                Area::Sys,
+                "/sys/module/nvidia/version",
+            )];
         }
     };
     let judgement = judge(ctx, picked, &driver);
