@@ -106,7 +106,7 @@ pub const CHECKS: &[Check] = &[
             addresses that the NIC translated itself. On bare metal the capability routes the \
             NIC's traffic away from its own switch.",
         remedy: "Set ATS_ENABLED in the NIC's firmware with mlxconfig on the host, and reset the NIC.",
-        references: &["https://github.com/linux-rdma/rdma-core/blob/master/kernel-boot/rdma_topo"],
+        references: &["https://github.com/linux-rdma/rdma-core/blob/v64.0/kernel-boot/rdma_topo"],
         reads: &[],
         judge: ats,
     },

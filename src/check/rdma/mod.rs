@@ -80,7 +80,10 @@ pub const CHECKS: &[Check] = &[
             GPUDirect RDMA, not Async.",
         remedy: "Use an mlx5 NIC. The old stack needed MLNX_OFED 4.2 or later, or 3.4 with a patched \
             libmlx5; today rdma-core's libmlx5 is enough.",
-        references: &["https://github.com/gpudirect/libgdsync", "docs: mlx5dv(7)"],
+        references: &[
+            "https://github.com/gpudirect/libgdsync/blob/v2.1/README.md",
+            "docs: mlx5dv(7)",
+        ],
         reads: &[],
         judge: async_nic::async_nic,
     },
@@ -94,7 +97,7 @@ pub const CHECKS: &[Check] = &[
         remedy: "Install the providers: Debian and Ubuntu ibverbs-providers, Fedora and RHEL \
             libibverbs, or the user space of the vendor's stack; in a container image, too.",
         references: &[
-            "https://github.com/linux-rdma/rdma-core/blob/master/Documentation/libibverbs.md",
+            "https://github.com/linux-rdma/rdma-core/blob/v64.0/Documentation/libibverbs.md",
         ],
         reads: &[Source::Verbs],
         judge: provider::provider,
@@ -152,8 +155,8 @@ pub const CHECKS: &[Check] = &[
             61; mlx4, rxe, erdma and hns have no such function) and kernel 5.12 or later. OFED \
             numbers its libibverbs differently: the symbol decides.",
         references: &[
-            "https://github.com/linux-rdma/rdma-core/blob/master/libibverbs/man/ibv_reg_mr.3",
-            "https://github.com/NVIDIA/nccl",
+            "https://github.com/linux-rdma/rdma-core/blob/v64.0/libibverbs/man/ibv_reg_mr.3",
+            "https://github.com/NVIDIA/nccl/blob/v2.30.7-1/src/transport/net_ib/gdr.cc",
         ],
         reads: &[Source::Verbs],
         judge: core::core,
@@ -172,7 +175,7 @@ pub const CHECKS: &[Check] = &[
             (gpu.bar1).",
         references: &[
             "https://docs.nvidia.com/cuda/gpudirect-rdma/",
-            "https://github.com/linux-rdma/rdma-core/blob/master/libibverbs/man/ibv_reg_mr.3",
+            "https://github.com/linux-rdma/rdma-core/blob/v64.0/libibverbs/man/ibv_reg_mr.3",
         ],
         reads: &[Source::Registration, Source::Modules],
         judge: register::register,
@@ -188,7 +191,7 @@ pub const CHECKS: &[Check] = &[
             then fit below 4 GiB, where bridges have little space: PF_LOG_BAR_SIZE may have to \
             shrink first, or the NIC may not come up.",
         references: &[
-            "https://github.com/gpudirect/libgdsync",
+            "https://github.com/gpudirect/libgdsync/blob/v2.1/README.md",
             "https://github.com/Mellanox/mstflint",
         ],
         reads: &[Source::Settings],
@@ -219,7 +222,7 @@ pub const CHECKS: &[Check] = &[
             (pci=config_acs=...).",
         references: &[
             "https://docs.nvidia.com/multi-node-nvlink-systems/grace-blackwell-cx8-gpudirect-rdma-guide/",
-            "https://github.com/linux-rdma/rdma-core/tree/master/kernel-boot",
+            "https://github.com/linux-rdma/rdma-core/blob/v64.0/kernel-boot/rdma_topo",
         ],
         reads: &[],
         judge: data_direct::data_direct,
@@ -252,7 +255,7 @@ pub const CHECKS: &[Check] = &[
             and reload it; for 304 use a driver made for this kernel. Until then a CPU thread \
             can ring the doorbell (gdr probe async --hca proxy).",
         references: &[
-            "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/src/nvidia/arch/nvalloc/unix/src/osmemdesc.c",
+            "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/src/nvidia/arch/nvalloc/unix/src/osmemdesc.c",
             "https://github.com/gpudirect/libgdsync/issues/97",
             "https://github.com/deepseek-ai/DeepEP/issues/163",
         ],

@@ -78,7 +78,7 @@ pub const CHECKS: &[Check] = &[
         remedy: "Update NCCL, or use the plugin made for it, with the libfabric that the plugin was \
             built with.",
         references: &[
-            "https://github.com/NVIDIA/nccl",
+            "https://github.com/NVIDIA/nccl/blob/v2.30.7-1/src/plugin/net.cc",
             "https://github.com/aws/aws-ofi-nccl",
             "https://github.com/ofiwg/libfabric/blob/main/libfabric.map.in",
         ],
