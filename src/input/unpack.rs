@@ -86,7 +86,7 @@ impl Compression {
 
 /// Passes the content of a file that a user named to `read`, decompressed if it is compressed.
 ///
-/// A file of a few bytes can unpack to terabytes of zeros, so reading fails beyond [`MOST_UNPACKED`], except for a
+/// A file of a few bytes can unpack to terabytes of zeros, so reading fails beyond 1 GiB, except for a
 /// file that is large itself: logs and archives of reports shrink by factors of 5 to 50.
 pub fn unpacked<T, E: From<io::Error>>(
     file: &mut dyn Read,
