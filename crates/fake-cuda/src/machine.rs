@@ -43,9 +43,9 @@
 //! - If attribute 124 of a GPU is 0, `cuMemGetHandleForAddressRange` returns 801 for its memory.
 //!   Attribute 116 is the result of `cuPointerGetAttribute` for its memory (15), which the
 //!   simulated NIC of crate `fake-verbs` checks.
-//! - `"dmabuf_pcie": false`: that function does not know the flag for a mapping over PCIe (before
-//!   CUDA 12.8), and returns 1. A number is its result for the flag instead: 801 on an H200 with
-//!   driver 580.159.
+//! - `"dmabuf_pcie": false`, of a GPU or of the machine: that function does not know the flag for a
+//!   mapping over PCIe (before CUDA 12.8), and returns 1. A number is its result for the flag
+//!   instead: 801 on an H200 with driver 580.159. `dmabuf_default` is its result without the flag.
 //! - `io_memory` of a GPU is the result of `cuMemHostRegister` for another device's registers
 //!   (`IOMEMORY`): 800 without `PeerMappingOverride`, 304 on a kernel that is too new for the
 //!   driver, 801 if unsupported.
@@ -72,10 +72,11 @@ pub fn attribute(index: usize, number: u32) -> Option<i32> {
     Some(value.and_then(integer).unwrap_or(0))
 }
 
-/// Injected error of `key`: `default` if the value is `false`, or the value if it is a number.
+/// Injected error of `key`, of a GPU, else of the machine: `default` if the value is `false`, or the
+/// value if it is a number.
 #[cfg(not(feature = "old"))]
-pub fn configured_error(key: &str, default: u32) -> Option<u32> {
-    match &MACHINE[key] {
+pub fn configured_error(index: usize, key: &str, default: u32) -> Option<u32> {
+    match MACHINE.gpu(index, key).unwrap_or(&MACHINE[key]) {
         Value::Bool(false) => Some(default),
         value => fake_machine::number(value),
     }

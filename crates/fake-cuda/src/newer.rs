@@ -73,25 +73,25 @@ pub unsafe extern "C" fn cuMemGetHandleForAddressRange(
         if out.is_null() || kind != DMA_BUF {
             return Err(INVALID_VALUE);
         }
-        match flags {
-            0 => {}
-            OVER_PCIE => {
-                machine::configured_error("dmabuf_pcie", INVALID_VALUE).map_or(Ok(()), Err)?
-            }
+        let mapping = match flags {
+            0 => "dmabuf_default",
+            OVER_PCIE => "dmabuf_pcie",
             _ => return Err(INVALID_VALUE),
-        }
-        let file = export(&block.ok_or(INVALID_VALUE)?, address, bytes)?;
+        };
+        machine::configured_error(owner, mapping, INVALID_VALUE).map_or(Ok(()), Err)?;
+        let block = block.ok_or(INVALID_VALUE)?;
+        let file = export(&block, address, bytes, flags == OVER_PCIE)?;
         // SAFETY: cuda.h's contract. The descriptor now belongs to the caller.
         unsafe { put(out.cast::<c_int>(), file.into_raw_fd()) }
     })
 }
 
 /// New open file description of a block's file, whose position encodes the exported part.
-fn export(block: &Block, address: u64, bytes: usize) -> Result<File, Return> {
+fn export(block: &Block, address: u64, bytes: usize, pcie: bool) -> Result<File, Return> {
     let pages = block.pages.as_ref().and_then(|pages| pages.file());
     let (file, all) = pages.ok_or(INVALID_VALUE)?;
     let (start, bytes) = (address - block.start, bytes as u64);
-    let position = Part { start, bytes }
+    let position = Part { start, bytes, pcie }
         .position()
         .filter(|_| bytes <= all - start);
     let position = position.ok_or(INVALID_VALUE)?;

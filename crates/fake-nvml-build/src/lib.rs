@@ -90,6 +90,30 @@ pub mod verbs {
         library(Driver::Current, "verbs-", "fake-verbs", "libibverbs.so.1")
     }
 
+    /// As [`build`], in a directory where the library is `libmlx5.so.1` too, for Data Direct. Hard links, because the loader takes two names
+    /// of one file for one library.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`].
+    pub fn build_with_mlx5() -> Result<PathBuf, String> {
+        let built = build()?;
+        let directory = built.with_file_name("verbs-mlx5");
+        let failed = |error: std::io::Error| format!("{}: {error}", directory.display());
+        std::fs::create_dir_all(&directory).map_err(failed)?;
+        for name in ["libibverbs.so.1", "libmlx5.so.1"] {
+            // Another thread or process may link at the same time.
+            let owner = (std::process::id(), std::thread::current().id());
+            let fresh = directory.join(format!("{name}.{owner:?}"));
+            let _ = std::fs::remove_file(&fresh);
+            std::fs::hard_link(built.join("libibverbs.so.1"), &fresh).map_err(failed)?;
+            std::fs::rename(&fresh, directory.join(name)).map_err(failed)?;
+            // A rename onto another link of the same file does nothing.
+            let _ = std::fs::remove_file(&fresh);
+        }
+        Ok(directory)
+    }
+
     /// The machine file `name`: `two`, `roce`.
     #[must_use]
     pub fn machine(name: &str) -> PathBuf {

@@ -50,7 +50,7 @@ fn text(room: &mut [c_char], text: &str) {
     }
 }
 
-fn index(device: *mut ibv_device) -> Result<usize, Errno> {
+pub fn index(device: *mut ibv_device) -> Result<usize, Errno> {
     let place = DEVICES.iter().position(|known| known.pointer() == device);
     place.ok_or(libc::EINVAL)
 }

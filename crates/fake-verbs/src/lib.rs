@@ -27,6 +27,7 @@ mod fate;
 mod machine;
 mod maps;
 mod memory;
+mod mlx5;
 mod pair;
 mod port;
 mod post;

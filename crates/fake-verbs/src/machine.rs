@@ -28,6 +28,11 @@
 //!   by function name; functions of the context's table are `ibv_post_send` and so on. A function that returns a pointer gives
 //!   NULL with `errno`, `ibv_poll_cq` gives -1.
 //! - `dmabuf` of a device: `"yes"` (the default), or the error number of every dma-buf registration: 93, 95.
+//! - `attach` and `registration` of a device: error numbers of dma-bufs by `"default"` and `"pcie"`, the mapping that the fake CUDA
+//!   exported, and by `"data_direct"`; the GPU's driver refuses the device, and then the device's own driver the memory:
+//!   `"attach": {"pcie": 524}`. 0 is no error.
+//! - `data_direct` of a device: the path of its Data Direct function, or the error number of the query (19: it has none). Without it
+//!   the device is not an mlx5 device (`src/mlx5.rs`).
 //! - `peermem` of a device: if `false`, registering device memory fails with EFAULT. Device memory is what the process's libcuda
 //!   reports as such, and any mapping whose name in `/proc/self/maps` contains `device_memory` (`memfd:fake-cuda`). Memory that
 //!   libcuda reports as not capable of GPUDirect RDMA (pointer attribute 15) always fails.

@@ -101,6 +101,18 @@ fn cuda_attribute(attribute: u32, address: u64) -> Option<u32> {
     (code == 0).then_some(value)
 }
 
+/// True if a file is a dma-buf of the fake CUDA with the PCIe mapping.
+pub fn is_over_pcie(file: c_int) -> bool {
+    // SAFETY: only queries the descriptor, valid or not.
+    if unsafe { libc::fcntl(file, libc::F_GETFD) } < 0 {
+        return false;
+    }
+    // SAFETY: the file is open, and the caller of verbs keeps it open during the call.
+    let file = unsafe { BorrowedFd::borrow_raw(file) };
+    let part = rustix::fs::tell(file).ok().and_then(Part::at);
+    part.is_some_and(|part| part.pcie)
+}
+
 /// A mapping of a file, unmapped on drop.
 pub struct Mapping {
     start: *mut c_void,
@@ -129,6 +141,7 @@ impl Mapping {
         let part = part.unwrap_or(Part {
             start: 0,
             bytes: length,
+            pcie: false,
         });
         let end = offset.checked_add(bytes as u64).ok_or(libc::EINVAL)?;
         if end > part.bytes || part.start.saturating_add(end) > length {

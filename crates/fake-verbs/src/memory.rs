@@ -11,7 +11,7 @@ use crate::answer::{Errno, note, pointer_or_null, status};
 use crate::bytes::Segment;
 use crate::device::attributes;
 use crate::machine::{of_device, verbs};
-use crate::maps::{Mapping, check, is_device_memory, is_out_of_reach};
+use crate::maps::{Mapping, check, is_device_memory, is_out_of_reach, is_over_pcie};
 use crate::world::{Domain, Region, Sge, Shared, World, world};
 
 const LOCAL_WRITE: u32 = ibv_access_flags::IBV_ACCESS_LOCAL_WRITE.0;
@@ -139,23 +139,46 @@ pub extern "C" fn ibv_reg_dmabuf_mr(
     access: c_int,
 ) -> *mut ibv_mr {
     pointer_or_null("ibv_reg_dmabuf_mr", || {
-        let device = world().domain(pd)?.device;
-        if let Some(code) = of_device(device, "dmabuf").as_i64() {
-            return Err(Errno::try_from(code).unwrap_or(libc::EIO));
-        }
-        if offset % PAGE != iova % PAGE {
-            return Err(libc::EINVAL);
-        }
-        let access = access as c_uint;
-        // The kernel checks the file before the length.
-        if bytes == 0 {
-            Mapping::of(file, 0, 0, false)?;
-        }
-        allow(device, bytes, access)?;
-        let mapping = Mapping::of(file, offset, bytes, access & LOCAL_WRITE != 0)?;
-        let at = (null_mut(), mapping.address(), bytes);
-        world().enter(pd, at, iova, access, true, 0, Some(mapping))
+        let mapping = if is_over_pcie(file) {
+            "pcie"
+        } else {
+            "default"
+        };
+        // A bit mask; the sign does not matter.
+        register_file(pd, (offset, bytes, iova), file, access as c_uint, mapping)
     })
+}
+
+/// Registers a dma-buf. `mapping` names what it is exported with, or who accesses it.
+pub fn register_file(
+    pd: *mut ibv_pd,
+    (offset, bytes, iova): (u64, usize, u64),
+    file: c_int,
+    access: c_uint,
+    mapping: &str,
+) -> Result<*mut ibv_mr, Errno> {
+    let device = world().domain(pd)?.device;
+    let failure = |value: &serde_json::Value| {
+        let code = value.as_i64().filter(|code| *code != 0)?;
+        Some(Errno::try_from(code).unwrap_or(libc::EIO))
+    };
+    let fails = |key: &str| failure(&of_device(device, key)[mapping]).map_or(Ok(()), Err);
+    if let Some(code) = failure(of_device(device, "dmabuf")) {
+        return Err(code);
+    }
+    if offset % PAGE != iova % PAGE {
+        return Err(libc::EINVAL);
+    }
+    // The kernel checks the file before the length.
+    if bytes == 0 {
+        Mapping::of(file, 0, 0, false)?;
+    }
+    allow(device, bytes, access)?;
+    let mapped = Mapping::of(file, offset, bytes, access & LOCAL_WRITE != 0)?;
+    fails("attach")?;
+    fails("registration")?;
+    let at = (null_mut(), mapped.address(), bytes);
+    world().enter(pd, at, iova, access, true, 0, Some(mapped))
 }
 
 /// Checks the length and access rights of a registration.

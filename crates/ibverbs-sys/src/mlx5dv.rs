@@ -1,7 +1,7 @@
 //! Direct verbs of mlx5: memory of queue pairs and completion queues, through `libmlx5.so.1`, opened on first use; its functions include
 //! those of DEVX. Names are those of `infiniband/mlx5dv.h`.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 
 use loader::Opened;
@@ -9,9 +9,9 @@ use process::SetOnce;
 
 use crate::library::OpenError;
 use crate::{
-    ibv_ah, ibv_context, ibv_cq, ibv_device, ibv_pd, ibv_qp, ibv_qp_init_attr_ex, mlx5_wqe_av,
-    mlx5dv_context_attr, mlx5dv_devx_obj, mlx5dv_devx_uar, mlx5dv_devx_umem, mlx5dv_devx_umem_in,
-    mlx5dv_pd,
+    ibv_ah, ibv_context, ibv_cq, ibv_device, ibv_mr, ibv_pd, ibv_qp, ibv_qp_init_attr_ex,
+    mlx5_wqe_av, mlx5dv_context_attr, mlx5dv_devx_obj, mlx5dv_devx_uar, mlx5dv_devx_umem,
+    mlx5dv_devx_umem_in, mlx5dv_pd,
 };
 
 /// Not `libmlx5.so`, which belongs to development packages.
@@ -165,8 +165,18 @@ pub struct Mlx5dv {
     /// The event queue number of a completion vector; 0, or an error number.
     pub mlx5dv_devx_query_eqn:
         Option<unsafe extern "C" fn(*mut ibv_context, u32, *mut u32) -> c_int>,
+    /// Registers a dma-buf with mlx5's own access flags (the last argument); since rdma-core 54, like the function below.
+    pub mlx5dv_reg_dmabuf_mr: Option<
+        unsafe extern "C" fn(*mut ibv_pd, u64, usize, u64, c_int, c_int, c_int) -> *mut ibv_mr,
+    >,
+    /// Writes the path of the device's Data Direct function, as a C string; 0, or an error number: ENODEV without one.
+    pub mlx5dv_get_data_direct_sysfs_path:
+        Option<unsafe extern "C" fn(*mut ibv_context, *mut c_char, usize) -> c_int>,
     path: PathBuf,
 }
+
+/// Access flag of `mlx5dv_reg_dmabuf_mr`: the NIC uses its Data Direct function. Headers before rdma-core 54 lack it.
+pub const MLX5DV_REG_DMABUF_ACCESS_DATA_DIRECT: c_int = 1 << 0;
 
 /// A command on an object: object, command and its length, response buffer and its length.
 pub type ObjectCommand =
@@ -228,6 +238,8 @@ fn open(path: &Path) -> Result<Mlx5dv, OpenError> {
         mlx5dv_devx_alloc_uar: function!(opened, mlx5dv_devx_alloc_uar),
         mlx5dv_devx_free_uar: function!(opened, mlx5dv_devx_free_uar),
         mlx5dv_devx_query_eqn: function!(opened, mlx5dv_devx_query_eqn),
+        mlx5dv_reg_dmabuf_mr: function!(opened, mlx5dv_reg_dmabuf_mr),
+        mlx5dv_get_data_direct_sysfs_path: function!(opened, mlx5dv_get_data_direct_sysfs_path),
         path,
     };
     opened.keep();

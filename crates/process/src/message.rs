@@ -34,7 +34,9 @@ pub fn os_text(errno: i32) -> Cow<'static, str> {
 }
 
 /// Errors of the kernel, drivers and network.
-const TEXTS: [(i32, &str); 43] = [
+const TEXTS: [(i32, &str); 44] = [
+    // A number inside the kernel, which the C library does not name; drivers return it all the same.
+    (524, "Operation not supported by the driver, ENOTSUPP"),
     (libc::EPERM, "Operation not permitted"),
     (libc::ENOENT, "No such file or directory"),
     (libc::ESRCH, "No such process"),
@@ -96,6 +98,10 @@ mod tests {
             assert_eq!(theirs.to_str(), Ok(text), "{errno}");
         }
         assert_eq!(os_text(libc::EACCES), "Permission denied");
-        assert_eq!(os_text(524), "Unknown error 524");
+        assert_eq!(
+            os_text(524),
+            "Operation not supported by the driver, ENOTSUPP"
+        );
+        assert_eq!(os_text(525), "Unknown error 525");
     }
 }

@@ -30,6 +30,7 @@ mod gid;
 mod library;
 mod limits;
 mod memory_path;
+mod path_facts;
 mod port;
 mod queue_pair;
 mod region;
@@ -50,7 +51,10 @@ pub use event::Event;
 pub use gid::{Gid, GidKind};
 pub use library::{Library, device_names};
 pub use limits::Limits;
-pub use memory_path::{MemoryPath, MemoryPathError};
+pub use memory_path::{
+    Chosen, MemoryPath, MemoryPathError, Rejection, Rejections, Step as MemoryPathStep,
+};
+pub use path_facts::PathFacts;
 pub use port::{LinkLayer, Port, PortState};
 pub use queue_pair::{
     Address, Behaviour, Init, MOST_PIECES, Peer, QueuePair, QueuePairOptions, Receives, Reset,

@@ -225,6 +225,53 @@ impl ProtectionDomain {
         )
     }
 
+    /// Registers GPU memory by a dma-buf that was exported with the PCIe mapping, for the NIC's Data Direct function. The dma-buf may be
+    /// closed afterwards.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Library`] without libmlx5, [`Error::Missing`] below rdma-core 54, [`Error::NotMlx5`], [`Error::Register`], [`Error::Simulated`].
+    pub fn register_data_direct(
+        &self,
+        memory: &DeviceMemory,
+        file: BorrowedFd<'_>,
+        access: Access,
+    ) -> Result<MemoryRegion, Error> {
+        if memory.gpu().is_sim() {
+            return Err(Error::Simulated);
+        }
+        let function = "mlx5dv_reg_dmabuf_mr";
+        let register = raw::mlx5dv()?
+            .mlx5dv_reg_dmabuf_mr
+            .ok_or(Error::Missing { function })?;
+        // The library does not check the type of the device.
+        if !self.context().is_mlx5() {
+            let name = self.context().name().to_owned();
+            let what = "GPU memory by Data Direct";
+            return Err(Error::NotMlx5 { name, what });
+        }
+        let (address, bytes) = (memory.device_address().get(), memory.len());
+        // SAFETY: the domain is alive and an mlx5 device's; the file is open, and the kernel checks its type and length. The memory is kept
+        // while it is registered.
+        let raw = unsafe {
+            register(
+                self.as_raw(),
+                0,
+                bytes,
+                address,
+                file.as_raw_fd(),
+                access.bits().cast_signed(),
+                raw::MLX5DV_REG_DMABUF_ACCESS_DATA_DIRECT,
+            )
+        };
+        self.region(
+            function,
+            raw,
+            (address, bytes),
+            Held::Device(memory.clone()),
+        )
+    }
+
     fn reg_mr(
         &self,
         address: u64,

@@ -6,7 +6,6 @@ use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, RawFd};
 use std::ptr::{NonNull, without_provenance_mut};
 use std::sync::Arc;
 
-use gpu::pointer::{self, DmaBufMapping};
 use gpu::{DeviceMemory, DevicePtr, HostMemory, Memory as _};
 use ibverbs_sys as raw;
 
@@ -14,7 +13,7 @@ use super::Devx;
 use super::command::mlx5;
 use crate::buffer::check;
 use crate::memory_path::reachable;
-use crate::{Access, Context, Error, MemoryPath, MemoryPathError};
+use crate::{Access, Chosen, Context, Error, MemoryPath, MemoryPathError, PathFacts, Rejections};
 
 /// A UMEM. Clones share it; the NIC can access it until the last clone and the last object in it are dropped.
 #[derive(Debug, Clone)]
@@ -70,39 +69,61 @@ impl Devx {
         self.umem(from, part.len(), Memory::Host(memory.clone()))
     }
 
-    /// Registers GPU memory by one memory path. A dma-buf is exported with the PCIe mapping if the driver supports it, else with the default
-    /// mapping; address and length of the part must then be multiples of the host's page size, preferably of the GPU's, 64 KiB.
+    /// Registers GPU memory by the first memory path that works, in the order of [`PathFacts::memory_paths`] for this GPU and this NIC, without
+    /// Data Direct.
     ///
     /// # Errors
     ///
-    /// [`MemoryPathError`]. [`MemoryPath::Dmabuf`] needs Linux 6.1 and rdma-core 43; older ones fail with EINVAL, EOPNOTSUPP or
-    /// EPROTONOSUPPORT. With [`MemoryPath::Peermem`] EFAULT means that no peer memory client accepted the address.
+    /// [`Rejections`]: each memory path and why it failed.
+    pub fn gpu_memory(
+        &self,
+        memory: &DeviceMemory,
+        part: Range<usize>,
+    ) -> Result<Chosen<Umem>, Rejections> {
+        let facts = PathFacts {
+            data_direct: false,
+            ..PathFacts::read(self.context(), memory)
+        };
+        Chosen::first(&facts.memory_paths(), |memory_path| {
+            self.device_memory(memory_path, memory, part.clone())
+        })
+    }
+
+    /// Registers GPU memory by one memory path. With a dma-buf, address and length of the part must be multiples of the host's page size,
+    /// preferably of the GPU's, 64 KiB.
+    ///
+    /// # Errors
+    ///
+    /// [`MemoryPathError`]; [`MemoryPath::DataDirect`] is for memory regions only. A dma-buf needs Linux 6.1 and rdma-core 43; older ones fail
+    /// with EINVAL, EOPNOTSUPP or EPROTONOSUPPORT. ENOTSUPP (524) and [`MemoryPath::Peermem`] as for [`ProtectionDomain::register_by`].
+    ///
+    /// [`ProtectionDomain::register_by`]: crate::ProtectionDomain::register_by
     pub fn device_memory(
         &self,
         memory_path: MemoryPath,
         memory: &DeviceMemory,
         part: Range<usize>,
     ) -> Result<Umem, MemoryPathError> {
+        if memory_path == MemoryPath::DataDirect {
+            return Err(MemoryPathError::NoQueueMemory);
+        }
         if memory.gpu().is_sim() {
             return Err(Error::Simulated.into());
         }
         check(part.start, part.len(), memory.len())?;
         reachable(memory)?;
-        let address = memory.device_address().get() + part.start as u64;
-        match memory_path {
-            MemoryPath::Peermem => {
+        let (address, bytes) = (
+            memory.device_address().get() + part.start as u64,
+            part.len(),
+        );
+        let file = memory_path.export(DevicePtr::new(address), bytes)?;
+        Ok(match file {
+            Some(file) => self.dmabuf(memory, file.as_fd(), 0, bytes)?,
+            None => {
                 let from = From::Address(address as usize);
-                Ok(self.umem(from, part.len(), Memory::Device(memory.clone()))?)
+                self.umem(from, bytes, Memory::Device(memory.clone()))?
             }
-            MemoryPath::Dmabuf => {
-                let (address, bytes) = (DevicePtr::new(address), part.len());
-                let file = match pointer::dmabuf(address, bytes, DmaBufMapping::Pcie) {
-                    Ok(file) => file,
-                    Err(_) => pointer::dmabuf(address, bytes, DmaBufMapping::Default)?,
-                };
-                Ok(self.dmabuf(memory, file.as_fd(), 0, bytes)?)
-            }
-        }
+        })
     }
 
     /// Registers GPU memory by an exported dma-buf, which may be closed afterwards. `offset` is where the `bytes` bytes start in the file. For

@@ -1,6 +1,7 @@
 //! Runs a test with both fake libraries: two GPUs and two NICs. The libraries read their machine files once, so the test executable
 //! starts itself for each test.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use fake_nvml_build::{Driver, cuda, verbs};
@@ -25,6 +26,20 @@ pub fn machine() -> Value {
 
 /// Runs `case` in a child process with this machine.
 pub fn on(test: &str, machine: &Value, case: impl FnOnce()) {
+    on_library(test, machine, verbs::build, case);
+}
+
+/// Likewise, with a fake libmlx5 too.
+pub fn on_mlx5(test: &str, machine: &Value, case: impl FnOnce()) {
+    on_library(test, machine, verbs::build_with_mlx5, case);
+}
+
+fn on_library(
+    test: &str,
+    machine: &Value,
+    verbs: fn() -> Result<PathBuf, String>,
+    case: impl FnOnce(),
+) {
     if let Ok(meant) = std::env::var(CASE) {
         if meant == test {
             case();
@@ -34,8 +49,8 @@ pub fn on(test: &str, machine: &Value, case: impl FnOnce()) {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("machine.json");
     std::fs::write(&file, machine.to_string()).expect("a file");
-    let libraries = [verbs::build(), cuda::build(Driver::Current)]
-        .map(|built| built.expect("a simulated library"));
+    let libraries =
+        [verbs(), cuda::build(Driver::Current)].map(|built| built.expect("a simulated library"));
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command
         .args(["--exact", test, "--nocapture"])

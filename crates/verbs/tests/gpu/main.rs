@@ -2,6 +2,7 @@
 
 mod ends;
 mod machine;
+mod paths;
 
 use std::error::Error as _;
 use std::os::fd::AsFd as _;

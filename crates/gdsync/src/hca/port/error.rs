@@ -1,6 +1,6 @@
 //! Errors of a verbs device and its port.
 
-use verbs::{MemoryPathError, PortState};
+use verbs::{PortState, Rejections};
 
 use crate::hca::Endpoint;
 
@@ -49,15 +49,12 @@ pub enum Error {
     },
     /// No memory path lets the NIC use queues in this GPU memory.
     #[error(
-        "the NIC cannot use queues in this GPU memory: dma-buf: {dmabuf}; peer memory client (nvidia-peermem): {peermem}; \
-         dma-buf needs Linux 6.1 and rdma-core 43, nvidia-peermem needs `modprobe nvidia_peermem`; or place the queues in \
-         host memory"
+        "the NIC cannot use queues in this GPU memory: {rejections}; dma-buf needs Linux 6.1 and rdma-core 43, \
+         peermem needs `modprobe nvidia_peermem`; or place the queues in host memory"
     )]
     GpuQueues {
-        /// Why dma-buf failed.
-        dmabuf: MemoryPathError,
-        /// Why nvidia-peermem failed.
-        peermem: MemoryPathError,
+        /// Each memory path and why it failed.
+        rejections: Rejections,
     },
     /// The provider created a queue of an unsupported size or layout.
     #[error("{device} created {what} of {count} entries of {bytes} bytes; {need}")]
@@ -85,14 +82,11 @@ pub enum Error {
     },
     /// No memory path lets the NIC access this GPU memory.
     #[error(
-        "the NIC cannot access this GPU memory: dma-buf: {dmabuf}; peer memory client (nvidia-peermem): {peermem}; \
-         register host memory and copy instead"
+        "the NIC cannot access this GPU memory: {rejections}; register host memory and copy instead"
     )]
     NoMemoryPath {
-        /// Why dma-buf failed.
-        dmabuf: MemoryPathError,
-        /// Why nvidia-peermem failed.
-        peermem: MemoryPathError,
+        /// Each memory path and why it failed.
+        rejections: Rejections,
     },
     /// The remote endpoint is of another kind of HCA, or lacks what this port needs.
     #[error("{remote} has no {lacks}: both sides must be verbs devices with the same link layer")]

@@ -1,6 +1,6 @@
 //! Registers places with a verbs device.
 
-use verbs::{MemoryPath, ProtectionDomain};
+use verbs::ProtectionDomain;
 
 use super::error::{Error, failed};
 use crate::hca::Access;
@@ -29,14 +29,10 @@ pub(in crate::hca) fn register(
             Ok((region.map_err(failed("register host memory"))?, 0))
         }
         MemoryRef::Device(memory) => {
-            let region = match domain.register_by(MemoryPath::Dmabuf, memory, rights) {
-                Ok(region) => region,
-                Err(dmabuf) => match domain.register_by(MemoryPath::Peermem, memory, rights) {
-                    Ok(region) => region,
-                    Err(peermem) => return Err(Error::NoMemoryPath { dmabuf, peermem }),
-                },
-            };
-            Ok((region, start))
+            let chosen = domain
+                .register_gpu(memory, rights)
+                .map_err(|rejections| Error::NoMemoryPath { rejections })?;
+            Ok((chosen.result, start))
         }
     }
 }

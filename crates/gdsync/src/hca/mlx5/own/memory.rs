@@ -5,7 +5,7 @@ use std::os::fd::AsFd as _;
 use gpu::sim;
 use gpu::{DeviceMemory, DevicePtr};
 use verbs::devx::{Devx, Spot, Umem};
-use verbs::{MemoryPath, MemoryPathError};
+use verbs::{Chosen, MemoryPath, MemoryPathError};
 
 use crate::hca::port::{Error, failed};
 use crate::{Allocator, MemoryLocation, MemoryRef, Place};
@@ -42,16 +42,15 @@ pub(super) fn allocate(
 }
 
 fn device(devx: &Devx, memory: &DeviceMemory, start: usize, bytes: usize) -> Result<Umem, Error> {
-    let by = |memory_path| devx.device_memory(memory_path, memory, start..start + bytes);
-    let first = match memory.gpu().is_sim() {
-        false => by(MemoryPath::Dmabuf),
-        true => simulated(devx, memory, start, bytes),
+    let chosen = match memory.gpu().is_sim() {
+        false => devx.gpu_memory(memory, start..start + bytes),
+        true => Chosen::first(&[MemoryPath::Dmabuf], |_| {
+            simulated(devx, memory, start, bytes)
+        }),
     };
-    let dmabuf = match first {
-        Ok(umem) => return Ok(umem),
-        Err(dmabuf) => dmabuf,
-    };
-    by(MemoryPath::Peermem).map_err(|peermem| Error::GpuQueues { dmabuf, peermem })
+    chosen
+        .map(|chosen| chosen.result)
+        .map_err(|rejections| Error::GpuQueues { rejections })
 }
 
 /// A simulated GPU's memory is a file, not a dma-buf: a fake NIC accepts it, a real driver fails.
