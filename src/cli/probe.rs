@@ -156,7 +156,7 @@ pub struct RdmaProbe {
     pub memory: Option<RdmaMemory>,
 
     /// Use only this memory path; by default the first that works
-    #[arg(long, value_name = "ROAD", value_enum)]
+    #[arg(long, value_name = "PATH", value_enum)]
     pub memory_path: Option<RdmaMemoryPath>,
 
     /// Measure each GPU with each NIC, one figure per pair, to compare path classes
@@ -264,8 +264,12 @@ pub enum RdmaMemory {
 /// Memory path between a NIC and GPU memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum RdmaMemoryPath {
-    /// GPUDirect RDMA with dma-buf.
-    Dmabuf,
+    /// GPUDirect RDMA by the Data Direct function of the NIC (ConnectX-8), for GPUs with NVLink-C2C.
+    DataDirect,
+    /// GPUDirect RDMA with dma-buf over PCI Express, for GPUs with NVLink-C2C.
+    DmaBufPcie,
+    /// GPUDirect RDMA with dma-buf, over the driver's choice of path.
+    DmaBuf,
     /// GPUDirect RDMA with nvidia-peermem.
     Peermem,
     /// Copies through pinned memory, without GPUDirect RDMA.

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::bail;
 
 use super::machine::Machine;
-use crate::model::{Bdf, Fact, Facts, Kind, NumaNode, NvmlPair, RdmaDevice, RdmaPort};
+use crate::model::{Bdf, Fact, Facts, Kind, NumaNode, NvmlPair, RdmaDevice, RdmaPath, RdmaPort};
 use crate::probe::cpus::usable;
-use crate::probe::machine::{self, GpuPath, Place, ProbedNic};
+use crate::probe::machine::{self, GpuPath, NicPath, Place, ProbedNic};
 use crate::topo::{self, Topology};
 
 /// The expected machine. A probe compares every pair with a GPU, so too many devices are an error.
@@ -159,16 +159,24 @@ fn nics(facts: &Facts, topology: &Topology<'_>) -> Vec<ProbedNic> {
                 .collect(),
             reaches: gpus
                 .into_iter()
-                .map(|(gpu, bdf)| {
-                    let class = topology.class(gpu, row);
-                    let rate = rate(topology, gpu, row);
-                    (bdf, class.map(|class| class.letters().to_owned()), rate)
-                })
+                .map(|(gpu, bdf)| nic_path(topology, (gpu, bdf), row))
                 .collect(),
         });
     }
     nics.sort_by_key(|rdma_device| crate::model::RdmaDevice::natural(&rdma_device.name));
     nics
+}
+
+fn nic_path(topology: &Topology<'_>, (gpu, bdf): (usize, Bdf), nic: usize) -> NicPath {
+    let expected = topology.rdma_path(gpu, nic).known().copied();
+    let class = topology.class(gpu, nic);
+    let is_pci = !matches!(expected, Some(RdmaPath::C2c | RdmaPath::DataDirect));
+    NicPath {
+        gpu: bdf,
+        class: class.map(|class| class.letters().to_owned()),
+        pci: rate(topology, gpu, nic).filter(|_| is_pci),
+        expected,
+    }
 }
 
 /// Number and bandwidth of an active port.

@@ -268,7 +268,9 @@ fn rdma_options(scope: Scope, wanted: &RdmaProbe, is_live: bool) -> anyhow::Resu
     let options = rdma::Options {
         kind,
         memory_path: wanted.memory_path.map(|memory_path| match memory_path {
-            RdmaMemoryPath::Dmabuf => rdma::MemoryPath::Dmabuf,
+            RdmaMemoryPath::DataDirect => rdma::MemoryPath::DataDirect,
+            RdmaMemoryPath::DmaBufPcie => rdma::MemoryPath::DmaBufPcie,
+            RdmaMemoryPath::DmaBuf => rdma::MemoryPath::DmaBuf,
             RdmaMemoryPath::Peermem => rdma::MemoryPath::Peermem,
             RdmaMemoryPath::Staged => rdma::MemoryPath::Staged,
         }),

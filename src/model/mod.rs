@@ -90,7 +90,9 @@ pub use system::{
     Cma, Driver, DriverGpu, Gdrdrv, Host, IommuMember, Kernel, Module, Mount, NodeFile, NodeState,
     NumaNode, PeerMemory, Platform, PlatformKind, Process,
 };
-pub use topology::{Bottleneck, Hop, Kind, Match, Meeting, Pair, Path, PciClass, Row, Verdict};
+pub use topology::{
+    Bottleneck, Hop, Kind, Match, Meeting, Pair, Path, PciClass, RdmaPath, Row, Verdict,
+};
 pub use verbs::{
     DmabufAnswer, Verbs, VerbsDevice, VerbsError, VerbsOutcome, VerbsPort, VerbsTrial,
 };

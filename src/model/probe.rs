@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Bdf, Host};
+use super::{Bdf, Host, RdmaPath};
 
 /// The document `gdr.probe/1`, used by every probe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -127,7 +127,7 @@ pub struct ProbedEnd {
     pub gid_index: Option<u32>,
     /// GID type, as in `RoCE v2`.
     pub gid_kind: Option<String>,
-    /// How the NIC reaches GPU memory: dmabuf, peermem, staged. Null for host memory.
+    /// How the NIC reaches GPU memory: data-direct, dma-buf-pcie, dma-buf, peermem, staged. Null for host memory.
     pub memory_path: Option<String>,
     /// Each memory path, and why it was or was not chosen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -136,6 +136,9 @@ pub struct ProbedEnd {
     pub class: Option<String>,
     /// Bandwidth between GPU and NIC in one direction, bytes per second; null if unknown.
     pub path: Option<u64>,
+    /// How the topology expects the NIC to reach the GPU's memory: data-direct, c2c, pcie; null if unknown.
+    #[serde(default)]
+    pub rdma_path: Option<RdmaPath>,
     /// Bandwidth of the port in one direction, bytes per second; null if unknown or a software device.
     pub rate: Option<u64>,
 }
@@ -143,7 +146,7 @@ pub struct ProbedEnd {
 /// Why a backend was or was not chosen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BackendChoice {
-    /// Name: gdrdrv, dmabuf, rm, sim; for RDMA memory paths dmabuf, peermem, staged.
+    /// Name: gdrdrv, dmabuf, rm, sim; for RDMA memory paths data-direct, dma-buf-pcie, dma-buf, peermem, staged.
     pub backend: String,
     /// chosen, usable or refused.
     pub outcome: BackendOutcome,

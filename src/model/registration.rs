@@ -90,7 +90,7 @@ pub enum RegistrationTrial {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NicTrial {
-    /// Both memory paths were tested.
+    /// The memory paths were tested.
     Opened(MemoryPaths),
     /// The device could not be opened.
     Refused(VerbsError),
@@ -99,7 +99,14 @@ pub enum NicTrial {
 /// Results of the memory paths between an RDMA device and GPU memory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryPaths {
-    /// Registration of a dma-buf.
+    /// Registration of a dma-buf with the PCIe mapping for the RDMA device's Data Direct function. Absent if the RDMA
+    /// device has none, and for a GPU without NVLink-C2C.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_direct: Option<MemoryPathTrial>,
+    /// Registration of a dma-buf with the PCIe mapping. Absent for a GPU without NVLink-C2C.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dmabuf_pcie: Option<MemoryPathTrial>,
+    /// Registration of a dma-buf with the default mapping.
     pub dmabuf: MemoryPathTrial,
     /// Registration of the memory's address, which a peer memory client of the kernel resolves.
     pub peermem: MemoryPathTrial,

@@ -97,6 +97,31 @@ pub struct Pair {
     pub nvlinks: Fact<u32>,
 }
 
+/// How a NIC is expected to reach a GPU's memory.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum RdmaPath {
+    /// By its Data Direct function, over PCI Express, past the CPU.
+    DataDirect,
+    /// Through the CPU and NVLink-C2C.
+    C2c,
+    /// Over PCI Express.
+    Pcie,
+}
+
+impl RdmaPath {
+    /// In words.
+    pub fn phrase(self) -> &'static str {
+        match self {
+            Self::DataDirect => "Data Direct",
+            Self::C2c => "NVLink-C2C",
+            Self::Pcie => "PCI Express",
+        }
+    }
+}
+
 /// The best partners of one row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Match {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Fact;
 use super::limited::{self, MAX_DEVICES};
+use super::{Bdf, Fact};
 
 /// Result of querying libibverbs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -59,6 +59,9 @@ pub enum VerbsTrial {
 pub struct VerbsDevice {
     /// Whether it can register a dma-buf.
     pub dmabuf: DmabufAnswer,
+    /// PCI address of its Data Direct function; unknown if libmlx5 is too old (rdma-core 54) to name it.
+    #[serde(default)]
+    pub data_direct: Fact<Option<Bdf>>,
     /// Maximum number of memory regions; unknown if not reported.
     pub regions: Fact<u64>,
     pub ports: Vec<VerbsPort>,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::events::Listed;
-use crate::model::{Bdf, Host, NumaNode};
+use crate::model::{Bdf, Host, NumaNode, RdmaPath};
 
 #[derive(Debug, Clone, Default)]
 pub struct Machine {
@@ -65,8 +65,20 @@ pub struct ProbedNic {
     pub ports: Vec<(u8, Option<u64>)>,
     /// The GPUs whose nearest NIC it is.
     pub best_of: Vec<Bdf>,
-    /// Path to each GPU: the class in nvidia-smi's letters, and the rate of the narrowest link, bytes/s.
-    pub reaches: Vec<(Bdf, Option<String>, Option<u64>)>,
+    /// Path to each GPU.
+    pub reaches: Vec<NicPath>,
+}
+
+/// The path from a NIC to a GPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NicPath {
+    pub gpu: Bdf,
+    /// PCIe path class in nvidia-smi's letters.
+    pub class: Option<String>,
+    /// Rate of the narrowest PCIe link of the path, bytes/s; none if the NIC takes another path.
+    pub pci: Option<u64>,
+    /// The path that it is expected to take.
+    pub expected: Option<RdmaPath>,
 }
 
 /// The path from one GPU to another.

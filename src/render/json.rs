@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::stream::{Entries, Items};
 use super::{Cell, View};
-use crate::model::{Bdf, Fact, Host, Kind, Match, Note, Path, Row, Verdict};
+use crate::model::{Bdf, Fact, Host, Kind, Match, Note, Path, RdmaPath, Row, Verdict};
 use crate::output;
 use crate::topo::{MAX_PATHS, MAX_ROWS, redirects};
 
@@ -89,6 +89,9 @@ pub struct PairOut {
     pub nearer_down: Option<String>,
     /// All equally near partners; only `partner` if `omitted` lists the matrix.
     pub best: Vec<String>,
+    /// How the NIC of the pair is expected to reach the GPU's memory: data-direct, c2c, pcie. Null without a partner, for
+    /// a software NIC, and if a fact that decides it is missing.
+    pub rdma_path: Option<RdmaPath>,
     /// Rating: good, likely_good, bad, unknown.
     pub verdict: Verdict,
     pub reason: String,
@@ -184,6 +187,10 @@ fn pair(view: &View<'_>, m: &Match) -> PairOut {
         partner: m.pick.map(name),
         nearer_down: m.nearer_down.map(name),
         best: m.best.iter().map(|at| name(*at)).collect(),
+        rdma_path: m.pick.and_then(|pick| {
+            let path = view.topology.rdma_path(m.row, pick);
+            path.known().copied()
+        }),
         verdict: m.verdict,
         reason: m.reason.clone(),
         advice: m.advice.clone(),

@@ -8,6 +8,7 @@ mod nearest;
 mod nvlinks;
 mod pairing;
 mod path;
+mod rdma_path;
 mod rows;
 mod topology;
 

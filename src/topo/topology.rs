@@ -58,14 +58,16 @@ pub fn topology(facts: &Facts) -> Topology<'_> {
 }
 
 fn end<'a>(facts: &'a Facts, row: &Row) -> End<'a> {
-    let device = row.bdf.and_then(|bdf| facts.device(bdf));
-    End {
-        bdf: row.bdf,
-        place: device.map_or(Fact::Unknown(Why::NotCovered), |device| {
-            device.place.as_ref()
-        }),
-        numa: row.numa.clone(),
-    }
+    end_of(facts, row.bdf, row.numa.clone())
+}
+
+/// A function as one end of a pair.
+pub(super) fn end_of(facts: &Facts, bdf: Option<Bdf>, numa: Fact<Option<u32>>) -> End<'_> {
+    let device = bdf.and_then(|bdf| facts.device(bdf));
+    let place = device.map_or(Fact::Unknown(Why::NotCovered), |device| {
+        device.place.as_ref()
+    });
+    End { bdf, place, numa }
 }
 
 impl<'a> Topology<'a> {

@@ -28,6 +28,12 @@ impl Bench {
         bench
     }
 
+    /// With a fake libmlx5 too, for Data Direct.
+    fn with_mlx5(mut self) -> Self {
+        self.libraries[0] = verbs::build_with_mlx5().expect("the simulated libmlx5");
+        self
+    }
+
     /// With two GPUs beside them.
     fn with_gpus(mut self, patch: &Value) -> Self {
         self.libraries
@@ -457,16 +463,16 @@ fn uses_first_working_memory_path() {
     let both = probe(json!({}), &[]);
     assert_eq!(
         (both.code, &both.ends()[0]["memory_path"]),
-        (0, &json!("dmabuf")),
+        (0, &json!("dma-buf")),
         "{:#}",
         both.value
     );
     assert_eq!(both.memory_path("peermem").0, "usable");
     assert_eq!(both.ends()[0]["memory"], "gpu");
     assert!(
-        both.results()
-            .iter()
-            .any(|result| result["backend"] == "dmabuf" && result["name"] == "rdma.write.bandwidth")
+        both.results().iter().any(
+            |result| result["backend"] == "dma-buf" && result["name"] == "rdma.write.bandwidth"
+        )
     );
     // The yardstick of what GPUDirect saves.
     assert!(!both.named("rdma.staged.bandwidth").is_empty());
@@ -486,7 +492,7 @@ fn uses_first_working_memory_path() {
             (report.code, &report.ends()[0]["memory_path"]),
             (0, &json!("peermem"))
         );
-        let (outcome, why) = report.memory_path("dmabuf");
+        let (outcome, why) = report.memory_path("dma-buf");
         assert!(
             outcome == "refused" && why.contains(words) && why.contains("rdma.core"),
             "{why}"
@@ -518,13 +524,90 @@ fn uses_first_working_memory_path() {
     assert_eq!(forced.ends()[0]["memory_path"], "peermem");
     let forced = probe(json!({}), &["--memory-path", "staged"]);
     assert_eq!(forced.ends()[0]["memory_path"], "staged");
-    let refused = probe(nothing, &["--memory-path", "dmabuf"]);
+    let refused = probe(nothing, &["--memory-path", "dma-buf"]);
     assert!(
         refused
             .reason()
-            .starts_with("GPU memory cannot be registered by dmabuf: "),
+            .starts_with("GPU memory cannot be registered by dma-buf: "),
         "{}",
         refused.reason()
+    );
+}
+
+/// A GPU with NVLink-C2C, and a NIC with a Data Direct function.
+fn superchip(nics: &Value) -> Bench {
+    let mut patch = json!({"verbs": {"data_direct": "/devices/pci0002:00/0002:00:01.0"}});
+    merge(&mut patch, nics);
+    let gpus = json!({"gpu": {"attributes": {"100": 1}}});
+    Bench::of("two", &patch).with_gpus(&gpus).with_mlx5()
+}
+
+#[test]
+fn memory_paths_of_superchip_side_by_side() {
+    let report = superchip(&json!({})).probe(&["--gpu", "0", "--show-perftest"]);
+    assert_eq!(
+        (report.code, &report.ends()[0]["memory_path"]),
+        (0, &json!("data-direct")),
+        "{:#}",
+        report.value
+    );
+    assert_eq!(report.memory_path("dma-buf").0, "usable");
+    let figures = report.named("rdma.write.bandwidth");
+    let largest: Vec<(&str, &str)> = figures
+        .iter()
+        .filter(|result| result["bytes"] == 65536 && result["verdict"] == "ok")
+        .map(|result| {
+            let text = |key: &str| result[key].as_str().expect("text");
+            (text("subject"), text("backend"))
+        })
+        .collect();
+    assert_eq!(
+        largest,
+        [
+            ("GPU0 mlx5_0:1", "data-direct"),
+            ("GPU0 mlx5_0:1 by dma-buf", "dma-buf")
+        ]
+    );
+    let notes = report.value["notes"].to_string();
+    for words in [
+        "A GPU with NVLink-C2C has several memory paths",
+        "--use_cuda=0 --use_cuda_dmabuf --use_cuda_pcie_mapping --use_data_direct",
+        "--use_cuda=0 --use_cuda_dmabuf localhost",
+    ] {
+        assert!(notes.contains(words), "{words}: {notes}");
+    }
+    // With the PCIe mapping on request, and with nothing beside a requested path.
+    let pcie = superchip(&json!({})).probe(&["--gpu", "0", "--memory-path", "dma-buf-pcie"]);
+    assert_eq!(
+        (pcie.code, &pcie.ends()[0]["memory_path"]),
+        (0, &json!("dma-buf-pcie"))
+    );
+    assert_eq!(pcie.ends().len(), 2, "{:#}", pcie.value);
+}
+
+#[test]
+fn refused_data_direct_leads_to_next_path() {
+    let refused = json!({"verbs": {"attach": {"data_direct": 524}}});
+    let report = superchip(&refused).probe(&["--gpu", "0"]);
+    assert_eq!(
+        (report.code, &report.ends()[0]["memory_path"]),
+        (0, &json!("dma-buf"))
+    );
+    let (outcome, why) = report.memory_path("data-direct");
+    assert!(
+        outcome == "refused"
+            && why.contains("ENOTSUPP (os error 524)")
+            && why.contains("in one IOMMU group: gdr doctor --only rdma.data-direct"),
+        "{why}"
+    );
+    assert_eq!(report.ends().len(), 2, "nothing beside it");
+    let asked = superchip(&refused).probe(&["--gpu", "0", "--memory-path", "data-direct"]);
+    assert!(
+        asked
+            .reason()
+            .starts_with("GPU memory cannot be registered by data-direct: mlx5_0 cannot register"),
+        "{}",
+        asked.reason()
     );
 }
 

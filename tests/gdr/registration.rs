@@ -73,6 +73,44 @@ fn judged(answer: &Value) -> Value {
 }
 
 #[test]
+fn superchip_tries_pcie_mapping_and_data_direct() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let gpus = json!({"gpus": [{"attributes": {"100": 1}}]});
+    let nics = json!({"verbs": {
+        "data_direct": "/devices/pci0002:00/0002:00:01.0",
+        "attach": {"pcie": 524}, "registration": {"data_direct": 22},
+    }});
+    let libraries = [
+        cuda::build(Driver::Current).expect("the simulated CUDA"),
+        verbs::build_with_mlx5().expect("the simulated verbs"),
+    ];
+    let path: OsString = std::env::join_paths(libraries).expect("a path");
+    let gdr = gdr(&gpus, &nics, &directory).env("LD_LIBRARY_PATH", path);
+    let answer = answer(gdr);
+    let paths = &answer["tried"][0]["trial"]["tried"]["mlx5_0"]["opened"];
+    let refused = |name: &str| {
+        let refused = &paths[name]["refused"];
+        (refused["code"].as_i64(), refused["reason"].to_string())
+    };
+    let (code, reason) = refused("data_direct");
+    assert!(
+        code == Some(22) && reason.contains("(mlx5dv_reg_dmabuf_mr): Invalid argument"),
+        "{answer:#}"
+    );
+    let (code, reason) = refused("dmabuf_pcie");
+    assert!(
+        code == Some(524) && reason.contains("(ibv_reg_dmabuf_mr): Operation not supported by"),
+        "{answer:#}"
+    );
+    assert_eq!(
+        (&paths["dmabuf"], &paths["peermem"]),
+        (&json!("registered"), &json!("registered"))
+    );
+    let found = judged(&answer);
+    assert_eq!(found["outcome"], "pass", "{found:#}");
+}
+
+#[test]
 fn registers_each_gpu_with_each_nic() {
     let directory = tempfile::tempdir().expect("a directory");
     let log = directory.path().join("log");

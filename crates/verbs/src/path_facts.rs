@@ -1,12 +1,13 @@
 //! What decides the memory paths of a GPU and a NIC: NVLink-C2C, the PCI path between them, and the NIC's Data Direct function.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{OsStr, c_char};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use gpu::{Attribute, DeviceMemory};
 use ibverbs_sys as raw;
 
-use crate::{Context, MemoryPath};
+use crate::{Context, Error, MemoryPath};
 
 /// What is known of a GPU, a NIC and the path between them. The default is that nothing is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -45,7 +46,7 @@ impl PathFacts {
         Self {
             c2c: c2c(device),
             below_one_bridge: is_near(own.as_ref()),
-            data_direct: nic.data_direct().is_some_and(|named| {
+            data_direct: nic.data_direct().ok().flatten().is_some_and(|named| {
                 let name = named.file_name().and_then(|name| name.to_str());
                 let placed = name.and_then(|name| function(sys, name));
                 is_near(placed.as_ref()) != Some(false)
@@ -56,22 +57,30 @@ impl PathFacts {
 
 impl Context {
     /// The sysfs path of the NIC's Data Direct function, with which a ConnectX-8 or later reaches GPU memory over PCIe beside its main path;
-    /// none without one, without libmlx5, or below rdma-core 54 and Linux 6.12.
-    #[must_use]
-    pub fn data_direct(&self) -> Option<PathBuf> {
+    /// none without one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Missing`] below rdma-core 54; [`Error::Call`], also below Linux 6.12.
+    pub fn data_direct(&self) -> Result<Option<PathBuf>, Error> {
         if !self.is_mlx5() {
-            return None;
+            return Ok(None);
         }
-        let ask = raw::mlx5dv().ok()?.mlx5dv_get_data_direct_sysfs_path?;
+        let function = "mlx5dv_get_data_direct_sysfs_path";
+        let ask = raw::mlx5dv()?
+            .mlx5dv_get_data_direct_sysfs_path
+            .ok_or(Error::Missing { function })?;
         let mut path = [0 as c_char; 4096];
         // SAFETY: the context is open and an mlx5 device's, and the buffer has the length passed.
         let errno = unsafe { ask(self.as_raw(), path.as_mut_ptr(), path.len()) };
-        if errno != 0 || !path.contains(&0) {
-            return None;
+        if errno == libc::ENODEV {
+            return Ok(None);
         }
-        // SAFETY: the buffer contains a NUL.
-        let path = unsafe { CStr::from_ptr(path.as_ptr()) };
-        Some(PathBuf::from(path.to_str().ok()?))
+        self.check_errno(function, errno)?;
+        let bytes = path.map(c_char::cast_unsigned);
+        let end = bytes.iter().position(|byte| *byte == 0);
+        let path = OsStr::from_bytes(&bytes[..end.unwrap_or(bytes.len())]);
+        Ok(Some(PathBuf::from(path)))
     }
 }
 

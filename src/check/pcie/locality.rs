@@ -66,10 +66,19 @@ fn judge(ctx: &Ctx<'_>, found: &Match) -> Option<Judgement> {
                 "links of /sys/bus/pci/devices",
                 format!("{} {class}", words::row(nic)),
             );
-            judgement.evidence(
+            let judgement = judgement.evidence(
                 "numa_node",
                 format!("{}; {}", words::numa(&row.numa), words::numa(&nic.numa)),
-            )
+            );
+            // Other GPUs have one path to a NIC.
+            match (found.pick, row.coherent) {
+                (Some(pick), true) => {
+                    let path = ctx.topology.rdma_path(found.row, pick);
+                    let words = path.known().map_or("unknown", |path| path.phrase());
+                    judgement.evidence("expected path of GPU and NIC", words)
+                }
+                _ => judgement,
+            }
         }
         None => judgement,
     };

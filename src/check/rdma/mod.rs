@@ -164,20 +164,24 @@ pub const CHECKS: &[Check] = &[
     Check {
         id: "rdma.register",
         rule: "With --live: the best NIC of a GPU registers some of its memory, by dma-buf or by \
-            nvidia-peermem.",
-        sources: "under --live cuMemAlloc, then cuMemGetHandleForAddressRange with ibv_reg_dmabuf_mr, and ibv_reg_mr",
+            nvidia-peermem; for a GPU with NVLink-C2C also by the memory path expected of the pair.",
+        sources: "under --live cuMemAlloc, then cuMemGetHandleForAddressRange with ibv_reg_dmabuf_mr, and ibv_reg_mr; for a \
+            GPU with NVLink-C2C also with the PCIe mapping, by ibv_reg_dmabuf_mr and mlx5dv_reg_dmabuf_mr (Data Direct)",
         severity: Severity::Warn,
         why: "Modules, symbols and versions suggest that a memory path works; a registration \
             proves it. It does not prove that bytes arrive: gdr probe rdma transfers some.",
         remedy: "EFAULT (14) from ibv_reg_mr: load nvidia-peermem (peermem.loaded). 95 or 93 with a \
             dma-buf: provider or kernel cannot register it (rdma.core); no dma-buf at all: \
             gpu.dmabuf. ENOMEM (12): the limit of locked memory (limits.memlock), or a full BAR1 \
-            (gpu.bar1).",
+            (gpu.bar1). ENOTSUPP (524): the GPU's driver does not map its memory for this NIC \
+            (param.grdma-topo); with the PCIe mapping, because they are not in one IOMMU group \
+            (rdma.data-direct).",
         references: &[
             "https://docs.nvidia.com/cuda/gpudirect-rdma/",
             "https://github.com/linux-rdma/rdma-core/blob/v64.0/libibverbs/man/ibv_reg_mr.3",
+            "https://github.com/linux-rdma/rdma-core/blob/v64.0/providers/mlx5/man/mlx5dv_reg_dmabuf_mr.3.md",
         ],
-        reads: &[Source::Registration, Source::Modules],
+        reads: &[Source::Registration, Source::Verbs, Source::Modules],
         judge: register::register,
     },
     Check {

@@ -5,12 +5,20 @@ use crate::check::memory_path::{PathState, knows_peer_memory, peer_memory};
 use crate::check::modules::peermem_remedy;
 use crate::check::{Ctx, Judgement, passthrough, unknown_if, words};
 use crate::model::{
-    Area, Bdf, Fact, GpuRegistration, MemoryPathTrial, MemoryPaths, NicTrial, RdmaDevice,
+    Area, Bdf, Fact, GpuRegistration, MemoryPathTrial, MemoryPaths, NicTrial, RdmaDevice, RdmaPath,
     RegistrationOutcome, RegistrationTrial, VerbsError,
 };
 
 const BY_DMABUF: &str = "ibv_reg_dmabuf_mr";
 const BY_ADDRESS: &str = "ibv_reg_mr";
+
+/// The names of the memory paths.
+const DATA_DIRECT: &str = "data-direct";
+const DMABUF_PCIE: &str = "dma-buf-pcie";
+const DMABUF: &str = "dma-buf";
+const PEERMEM: &str = "peermem";
+
+const ONE_GROUP: &str = "For the PCIe mapping the driver needs the GPU and the function that accesses it (the NIC, or its Data Direct function) in one IOMMU group: see rdma.data-direct, and run rdma_topo check as root.";
 
 const EPERM: i32 = 1;
 const ENOMEM: i32 = 12;
@@ -19,6 +27,8 @@ const EFAULT: i32 = 14;
 const EPROTONOSUPPORT: i32 = 93;
 /// The provider or the driver cannot.
 const EOPNOTSUPP: i32 = 95;
+/// The GPU's driver refuses the NIC at attach.
+const ENOTSUPP: i32 = 524;
 
 /// One judgement for each GPU of the host, with its best NIC.
 pub fn register(ctx: &Ctx<'_>) -> Vec<Judgement> {
@@ -111,20 +121,56 @@ fn judge(ctx: &Ctx<'_>, gpu: Bdf, tried: &[GpuRegistration]) -> Judgement {
                 .needs("a NIC that libibverbs supports, among its first 64: see rdma.provider");
         }
     };
-    let describe = |trial: &MemoryPathTrial| match trial {
+    let expected = expected(ctx, gpu, nic);
+    let judgement = judge_paths(ctx, subject, nic, paths, expected.known().copied());
+    let words = expected
+        .known()
+        .map_or("unknown", |expected| expected.phrase());
+    tried_paths(paths).fold(
+        judgement.evidence("expected path of GPU and NIC", words),
+        |judgement, (memory_path, trial)| {
+            let function = match memory_path {
+                DATA_DIRECT => "mlx5dv_reg_dmabuf_mr",
+                PEERMEM => BY_ADDRESS,
+                _ => BY_DMABUF,
+            };
+            let mapping = if memory_path == DMABUF_PCIE {
+                ", PCIe mapping"
+            } else {
+                ""
+            };
+            judgement.evidence(
+                format!("{function} on {}{mapping}", nic.name),
+                describe(trial),
+            )
+        },
+    )
+}
+
+fn describe(trial: &MemoryPathTrial) -> String {
+    match trial {
         MemoryPathTrial::Registered => "registered 2 MiB".to_owned(),
         MemoryPathTrial::Withheld { reason }
         | MemoryPathTrial::Refused(VerbsError { reason, .. }) => reason.clone(),
-    };
-    judge_paths(ctx, subject, nic, paths)
-        .evidence(
-            format!("{BY_DMABUF} on {}", nic.name),
-            describe(&paths.dmabuf),
-        )
-        .evidence(
-            format!("{BY_ADDRESS} on {}", nic.name),
-            describe(&paths.peermem),
-        )
+    }
+}
+
+/// The memory paths that were tried, by name, in the order of preference.
+fn tried_paths(paths: &MemoryPaths) -> impl Iterator<Item = (&'static str, &MemoryPathTrial)> {
+    let all = [
+        (DATA_DIRECT, paths.data_direct.as_ref()),
+        (DMABUF_PCIE, paths.dmabuf_pcie.as_ref()),
+        (DMABUF, Some(&paths.dmabuf)),
+        (PEERMEM, Some(&paths.peermem)),
+    ];
+    all.into_iter()
+        .filter_map(|(memory_path, trial)| Some((memory_path, trial?)))
+}
+
+/// How the topology expects this NIC to reach this GPU's memory.
+fn expected(ctx: &Ctx<'_>, gpu: Bdf, nic: &RdmaDevice) -> Fact<RdmaPath> {
+    let rows = ctx.topology.row_at(gpu).zip(ctx.topology.find(&nic.name));
+    rows.map_or_else(Fact::default, |(gpu, nic)| ctx.topology.rdma_path(gpu, nic))
 }
 
 /// The topology's best NIC of a GPU, with its trial; any NIC with a trial if the topology has none.
@@ -150,12 +196,48 @@ fn best_nic<'a, 't>(
     }
 }
 
-fn judge_paths(ctx: &Ctx<'_>, subject: String, nic: &RdmaDevice, paths: &MemoryPaths) -> Judgement {
+fn judge_paths(
+    ctx: &Ctx<'_>,
+    subject: String,
+    nic: &RdmaDevice,
+    paths: &MemoryPaths,
+    expected: Option<RdmaPath>,
+) -> Judgement {
     let name = &nic.name;
+    let why_not = |memory_path: &str, trial: &MemoryPathTrial| match memory_path {
+        PEERMEM => why_not_peermem(trial),
+        _ => why_not_dmabuf(trial),
+    };
+    let working: Vec<&str> = tried_paths(paths)
+        .filter(|(memory_path, trial)| why_not(memory_path, trial).is_none())
+        .map(|(memory_path, _)| memory_path)
+        .collect();
+    let wanted = match expected {
+        Some(RdmaPath::DataDirect) => Some((DATA_DIRECT, &paths.data_direct)),
+        Some(RdmaPath::Pcie) => Some((DMABUF_PCIE, &paths.dmabuf_pcie)),
+        Some(RdmaPath::C2c) | None => None,
+    };
+    if let (Some((memory_path, Some(trial))), Some(best)) = (wanted, working.first())
+        && let Some(why) = why_not(memory_path, trial)
+    {
+        let path = expected.map_or("", RdmaPath::phrase);
+        let message = format!(
+            "{name} registers its memory by {best}, but not by {memory_path}, the memory path expected of this pair \
+             ({path}): {why}."
+        );
+        return Judgement::info(subject, message).advice(ONE_GROUP);
+    }
     match (
         why_not_dmabuf(&paths.dmabuf),
         why_not_peermem(&paths.peermem),
     ) {
+        _ if working
+            .iter()
+            .any(|path| [DATA_DIRECT, DMABUF_PCIE].contains(path)) =>
+        {
+            let message = format!("{name} registers its memory by {}.", words::list(working));
+            Judgement::pass(subject, message)
+        }
         (None, None) => Judgement::pass(
             subject,
             format!(
@@ -191,6 +273,9 @@ fn why_not_dmabuf(trial: &MemoryPathTrial) -> Option<String> {
                 "the NIC's provider or driver cannot register it (errno 95)".to_owned()
             }
             Some(EPROTONOSUPPORT) => "the kernel cannot register it (errno 93)".to_owned(),
+            Some(ENOTSUPP) => {
+                "the GPU's driver does not map it for this NIC (ENOTSUPP, errno 524)".to_owned()
+            }
             _ => refused(error),
         },
     })
@@ -228,6 +313,9 @@ fn remedy(ctx: &Ctx<'_>, judgement: Judgement, nic: &RdmaDevice, paths: &MemoryP
                 "see rdma.core for what registers a dma-buf."
             }
             Some(ENOMEM) => "see gpu.bar1 for the room to map it.",
+            Some(ENOTSUPP) => {
+                "see param.grdma-topo for which NICs the driver maps it, and the NVRM lines of the kernel log."
+            }
             Some(_) => "see the kernel log (dmesg) for the reason.",
         }),
     };

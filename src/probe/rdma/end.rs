@@ -117,6 +117,7 @@ impl End {
             memory_paths: self.selection.choices.clone(),
             class: place.class.clone(),
             path: place.path,
+            rdma_path: place.expected,
             rate: place.rate,
         }
     }

@@ -1,8 +1,8 @@
-//! The memory path by which a NIC reaches GPU memory: tried in the order of NCCL and UCX, each with its result. The trial
+//! The memory path by which a NIC reaches GPU memory: tried in the order of NCCL, each with its result. The trial
 //! registration is destroyed: memory is registered for one test case at a time.
 
 use gpu::{HostMemory, sentence};
-use verbs::{Access, MemoryPathError, ProtectionDomain};
+use verbs::{Access, MemoryPathError, PathFacts, ProtectionDomain};
 
 use super::device::{Device, MemoryRegion, SimMemory, register_simulated};
 use super::memory::{Store, half};
@@ -95,23 +95,20 @@ impl PathSelection {
                 };
             }
         };
-        let by = |memory_path: MemoryPath, by: verbs::MemoryPath| match store.device() {
-            Some((memory, _)) => domain
-                .register_by(by, memory, access)
-                .map_err(|error| StepError::MemoryPath(memory_path.name(), error)),
-            None => Err(StepError::OutOfStep),
-        };
+        let direct = self.memory_path.and_then(MemoryPath::direct);
+        if let (Some(direct), true) = (direct, purpose.traffic != Traffic::Staged) {
+            let Some((memory, _)) = store.device() else {
+                return Err(StepError::OutOfStep);
+            };
+            let region = domain.register_by(direct, memory, access);
+            let failed = |error| StepError::MemoryPath(direct.name(), error);
+            return Ok(MemoryRegion::Verbs(region.map_err(failed)?));
+        }
         Ok(MemoryRegion::Verbs(match (self.memory_path, store) {
             _ if purpose.traffic == Traffic::Staged => {
                 domain.register_host_part(pinned()?, 0..STAGING, access)?
             }
-            (Some(MemoryPath::Staged), _) => domain.register_host_part(pinned()?, part, access)?,
-            (Some(memory_path @ MemoryPath::Dmabuf), _) => {
-                by(memory_path, verbs::MemoryPath::Dmabuf)?
-            }
-            (Some(memory_path @ MemoryPath::Peermem), _) => {
-                by(memory_path, verbs::MemoryPath::Peermem)?
-            }
+            (Some(_), _) => domain.register_host_part(pinned()?, part, access)?,
             (None, Store::Host(buffer)) => domain.register_part(buffer, part, access)?,
             (None, Store::Pinned(memory)) => domain.register_host_part(memory, part, access)?,
             (None, Store::Device { .. }) => return Err(StepError::OutOfStep),
@@ -133,14 +130,13 @@ fn select_gpu_path(
     };
     let mut choices = Vec::new();
     let mut taken = None;
-    for (memory_path, by) in [
-        (MemoryPath::Dmabuf, verbs::MemoryPath::Dmabuf),
-        (MemoryPath::Peermem, verbs::MemoryPath::Peermem),
-    ] {
-        if wanted.is_some_and(|wanted| wanted != memory_path) {
-            continue;
-        }
-        let (outcome, why) = match domain.register_by(by, gpu_memory, TRIAL) {
+    let tried = match wanted {
+        Some(wanted) => wanted.direct().into_iter().collect(),
+        None => PathFacts::read(domain.context(), gpu_memory).memory_paths(),
+    };
+    for direct in tried {
+        let memory_path = MemoryPath::of(direct);
+        let (outcome, why) = match domain.register_by(direct, gpu_memory, TRIAL) {
             Ok(_) if taken.is_some() => {
                 (BackendOutcome::Usable, "an earlier path works".to_owned())
             }
@@ -151,7 +147,7 @@ fn select_gpu_path(
                     "the NIC registers the GPU's memory".to_owned(),
                 )
             }
-            Err(error) if wanted == Some(memory_path) => {
+            Err(error) if wanted.is_some() => {
                 return Err(StepError::MemoryPath(memory_path.name(), error));
             }
             Err(error) => (BackendOutcome::Refused, reason(memory_path, &error)),
@@ -211,10 +207,16 @@ fn advice(memory_path: &str, error: &MemoryPathError) -> &'static str {
         ("peermem", Some(EFAULT)) => {
             "; no module of the kernel takes the GPU's address: gdr doctor --only peermem.loaded, gdr fix peermem"
         }
-        ("dmabuf", Some(EOPNOTSUPP)) => {
+        ("dma-buf", Some(ENOTSUPP)) => {
+            "; the GPU's driver does not map its memory for this NIC: gdr doctor --only param.grdma-topo"
+        }
+        (_, Some(ENOTSUPP)) => {
+            "; the PCIe mapping needs the GPU and the NIC's function in one IOMMU group: gdr doctor --only rdma.data-direct"
+        }
+        ("data-direct" | "dma-buf-pcie" | "dma-buf", Some(EOPNOTSUPP)) => {
             "; the NIC's provider does not support dma-buf registration: gdr doctor --only rdma.core"
         }
-        ("dmabuf", Some(EPROTONOSUPPORT)) => {
+        ("data-direct" | "dma-buf-pcie" | "dma-buf", Some(EPROTONOSUPPORT)) => {
             "; the kernel driver does not support dma-buf registration: gdr doctor --only rdma.core"
         }
         (_, Some(ENOMEM)) => {
@@ -228,6 +230,7 @@ const ENOMEM: i32 = 12;
 const EFAULT: i32 = 14;
 const EPROTONOSUPPORT: i32 = 93;
 const EOPNOTSUPP: i32 = 95;
+const ENOTSUPP: i32 = 524;
 
 /// The text of a failure, with advice.
 pub fn advised(failure: &StepError) -> String {

@@ -8,6 +8,7 @@ mod across;
 mod agree;
 mod child;
 mod client;
+mod comparison;
 mod connected;
 mod control;
 mod device;

@@ -156,7 +156,7 @@ fn place(
 ) -> Place {
     let reach = gpu.and_then(|gpu| {
         let bdf = gpu.bdf?;
-        nic.reaches.iter().find(|(reached, ..)| *reached == bdf)
+        nic.reaches.iter().find(|reached| reached.gpu == bdf)
     });
     let at = format!("{}:{port}", nic.name);
     Place {
@@ -171,8 +171,9 @@ fn place(
             simulated: options.simulates_nic(),
         },
         memory: memory.clone(),
-        class: reach.and_then(|(_, class, _)| class.clone()),
-        path: reach.and_then(|(.., path)| *path),
+        class: reach.and_then(|reach| reach.class.clone()),
+        path: reach.and_then(|reach| reach.pci),
+        expected: reach.and_then(|reach| reach.expected),
         rate: match nic.software {
             // The kernel invents the rate of a software NIC.
             true => None,

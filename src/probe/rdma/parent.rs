@@ -2,6 +2,7 @@
 
 use super::across::{self, report_impossible};
 use super::client::LIMITED_BY_LINK;
+use super::comparison::compare;
 use super::options::{MemoryKind, Named, Options, RemoteEnd};
 use super::pairs::{places, remote, served, task};
 use super::perftest;
@@ -162,7 +163,10 @@ fn measure_local(
             None => local.clone(),
         };
         let task = task(options, local, &remote);
-        let ran = children.run(&task.subject.clone(), &task, &[])?;
+        let mut ran = children.run(&task.subject.clone(), &task, &[])?;
+        if ran.go_on {
+            ran = compare(options, children, local, &remote)?.unwrap_or(ran);
+        }
         if !ran.go_on {
             break;
         }

@@ -87,9 +87,17 @@ fn command(
             .as_deref()
             .and_then(|gpu| gpu.split(' ').next()?.strip_prefix("GPU"));
         words.push(shell_word(&format!("--use_cuda={}", number.unwrap_or("0"))));
-        if end.memory_path.as_deref() == Some("dmabuf") {
-            words.push("--use_cuda_dmabuf".to_owned());
-        }
+        let flags: &[&str] = match end.memory_path.as_deref() {
+            Some("dma-buf") => &["--use_cuda_dmabuf"],
+            Some("dma-buf-pcie") => &["--use_cuda_dmabuf", "--use_cuda_pcie_mapping"],
+            Some("data-direct") => &[
+                "--use_cuda_dmabuf",
+                "--use_cuda_pcie_mapping",
+                "--use_data_direct",
+            ],
+            _ => &[],
+        };
+        words.extend(flags.iter().map(|flag| (*flag).to_owned()));
     }
     words.extend(host.map(shell_word));
     words.join(" ")

@@ -280,6 +280,7 @@ mod tests {
             memory: Memory::Host,
             class: None,
             path: None,
+            expected: None,
             rate: None,
         };
         let terms = Terms {

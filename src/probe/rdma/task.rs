@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::RdmaPath;
 use crate::probe::depth::Terms;
 use crate::probe::target::Target;
 
@@ -20,10 +21,14 @@ pub struct Port {
 
 /// Memory path between a NIC and GPU memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "kebab-case")]
 pub enum MemoryPath {
-    /// GPUDirect RDMA by a dma-buf.
-    Dmabuf,
+    /// GPUDirect RDMA by a dma-buf with the PCIe mapping and the NIC's Data Direct function.
+    DataDirect,
+    /// GPUDirect RDMA by a dma-buf with the PCIe mapping.
+    DmaBufPcie,
+    /// GPUDirect RDMA by a dma-buf with the default mapping.
+    DmaBuf,
     /// GPUDirect RDMA by a peer memory client of the kernel.
     Peermem,
     /// Not at all: a copy engine carries it through pinned memory.
@@ -33,10 +38,27 @@ pub enum MemoryPath {
 impl MemoryPath {
     /// In the names of results.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Dmabuf => "dmabuf",
-            Self::Peermem => "peermem",
-            Self::Staged => "staged",
+        self.direct().map_or("staged", verbs::MemoryPath::name)
+    }
+
+    /// How the NIC accesses the GPU memory itself; none if it does not.
+    pub fn direct(self) -> Option<verbs::MemoryPath> {
+        Some(match self {
+            Self::DataDirect => verbs::MemoryPath::DataDirect,
+            Self::DmaBufPcie => verbs::MemoryPath::DmabufPcie,
+            Self::DmaBuf => verbs::MemoryPath::Dmabuf,
+            Self::Peermem => verbs::MemoryPath::Peermem,
+            Self::Staged => return None,
+        })
+    }
+
+    /// Those in which the NIC accesses GPU memory itself.
+    pub fn of(direct: verbs::MemoryPath) -> Self {
+        match direct {
+            verbs::MemoryPath::DataDirect => Self::DataDirect,
+            verbs::MemoryPath::DmabufPcie => Self::DmaBufPcie,
+            verbs::MemoryPath::Dmabuf => Self::DmaBuf,
+            verbs::MemoryPath::Peermem => Self::Peermem,
         }
     }
 }
@@ -66,6 +88,8 @@ pub struct Place {
     pub class: Option<String>,
     /// Bandwidth of the path between GPU and NIC, bytes per second.
     pub path: Option<u64>,
+    /// The path that the topology expects between them.
+    pub expected: Option<RdmaPath>,
     /// Bandwidth of the port, bytes per second.
     pub rate: Option<u64>,
 }

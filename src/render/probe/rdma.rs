@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::grid::grid;
 use super::lines::{failures, line_of, verified};
 use super::{INDENT, figure, size};
-use crate::model::{BackendOutcome, ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd};
+use crate::model::{BackendOutcome, ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd, RdmaPath};
 use crate::render::Style;
 use crate::render::text::{Tone, printable, wrap};
 
@@ -127,7 +127,15 @@ fn reach(end: &ProbedEnd) -> Vec<String> {
         Some("staged") => lines.push(format!(
             "NO GPUDirect RDMA: staged through pinned memory{path}"
         )),
-        Some(memory_path) => lines.push(format!("GPUDirect RDMA with {memory_path}{path}")),
+        Some(memory_path) => {
+            let expected = match end.rdma_path {
+                Some(expected @ (RdmaPath::DataDirect | RdmaPath::C2c)) => {
+                    format!("; expected over {}", expected.phrase())
+                }
+                Some(RdmaPath::Pcie) | None => String::new(),
+            };
+            lines.push(format!("GPUDirect RDMA with {memory_path}{path}{expected}"));
+        }
         None => {}
     }
     let refused = end

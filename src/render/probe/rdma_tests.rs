@@ -26,12 +26,13 @@ fn end(subject: &str, class: &str) -> ProbedEnd {
         gid_kind: Some("RoCE v2".to_owned()),
         memory_path: Some("peermem".to_owned()),
         memory_paths: vec![BackendChoice {
-            backend: "dmabuf".to_owned(),
+            backend: "dma-buf".to_owned(),
             outcome: BackendOutcome::Refused,
             why: "the kernel is too old".to_owned(),
         }],
         class: Some(class.to_owned()),
         path: Some(63_000_000_000),
+        rdma_path: None,
         rate: Some(50_000_000_000),
     }
 }
@@ -85,7 +86,7 @@ gdr probe rdma: node1, Linux, 6.8
 GPU0 mlx5_0:1
   both ends: mlx5_0:1, Ethernet, GID 3 (RoCE v2), MTU 4096, 50.0 GB/s, memory of GPU0 (0000:03:00.0)
   GPUDirect RDMA with peermem; path PIX with 63.0 GB/s
-  not by dmabuf: the kernel is too old
+  not by dma-buf: the kernel is too old
   verified 3.0 MiB in 1 checks: all bytes are correct
 
   latency, us: median, p99 and p99.9
@@ -101,7 +102,7 @@ GPU0 mlx5_0:1
 GPU0 mlx5_1:1
   both ends: mlx5_0:1, Ethernet, GID 3 (RoCE v2), MTU 4096, 50.0 GB/s, memory of GPU0 (0000:03:00.0)
   GPUDirect RDMA with peermem; path SYS with 63.0 GB/s
-  not by dmabuf: the kernel is too old
+  not by dma-buf: the kernel is too old
   nothing was verified
   slow        rdma.write.bandwidth, 1 MiB: 9.66 GB/s, less than 70 % of the 50.0 GB/s that the link
               carries

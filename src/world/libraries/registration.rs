@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use ::verbs::{Access, Context, MemoryPath, MemoryPathError, ProtectionDomain, device_names};
+use ::verbs::{
+    Access, Context, MemoryPath, MemoryPathError, PathFacts, ProtectionDomain, device_names,
+};
 use gpu::{Allocation, Device, DeviceMemory, Gpu, Kind};
 
 use super::doorbell::{self, Doorbell};
@@ -91,10 +93,7 @@ fn try_one(device: &Device, nics: &Nics) -> GpuRegistration {
         Err(error) => Err(gpu::sentence(error)),
     };
     let with = |memory: &DeviceMemory, nic: &Result<Nic, VerbsError>| match nic {
-        Ok(Nic { domain, .. }) => NicTrial::Opened(MemoryPaths {
-            dmabuf: register(domain, MemoryPath::Dmabuf, memory),
-            peermem: register(domain, MemoryPath::Peermem, memory),
-        }),
+        Ok(Nic { domain, .. }) => NicTrial::Opened(try_paths(domain, memory)),
         Err(error) => NicTrial::Refused(error.clone()),
     };
     GpuRegistration {
@@ -132,6 +131,20 @@ fn ring(gpu: &Gpu, nic: &Result<Nic, VerbsError>) -> Option<DoorbellTrial> {
             .as_ref()
             .map(|doorbell| doorbell::ring(gpu, doorbell)),
         Err(error) => Some(DoorbellTrial::Closed(error.clone())),
+    }
+}
+
+/// Tries each memory path that this GPU and this NIC may have. The PCIe mapping is tried wherever there is NVLink-C2C, also where the driver
+/// is expected to refuse it: doctor compares the answer with the topology.
+fn try_paths(domain: &ProtectionDomain, memory: &DeviceMemory) -> MemoryPaths {
+    let facts = PathFacts::read(domain.context(), memory);
+    let by = |memory_path| register(domain, memory_path, memory);
+    let is_listed = |memory_path| facts.memory_paths().contains(&memory_path);
+    MemoryPaths {
+        data_direct: is_listed(MemoryPath::DataDirect).then(|| by(MemoryPath::DataDirect)),
+        dmabuf_pcie: (facts.c2c == Some(true)).then(|| by(MemoryPath::DmabufPcie)),
+        dmabuf: by(MemoryPath::Dmabuf),
+        peermem: by(MemoryPath::Peermem),
     }
 }
 

@@ -1,13 +1,14 @@
 //! libibverbs through crate `verbs`. Opens no device without trials.
 
 use std::collections::BTreeMap;
-use std::error::Error as _;
+use std::path::Path;
 
 use ::verbs::{Context, Dmabuf, Error, Library, device_names};
 
 use super::VerbsQuery;
 use crate::model::{
-    DmabufAnswer, Fact, Verbs, VerbsDevice, VerbsError, VerbsOutcome, VerbsPort, VerbsTrial, Why,
+    Bdf, DmabufAnswer, Fact, Verbs, VerbsDevice, VerbsError, VerbsOutcome, VerbsPort, VerbsTrial,
+    Why,
 };
 
 pub fn read(query: VerbsQuery) -> VerbsOutcome {
@@ -64,6 +65,11 @@ fn device(context: &Context) -> VerbsDevice {
             Err(Error::Missing { .. }) => DmabufAnswer::NotAsked,
             Err(error) => DmabufAnswer::Failed(verbs_error(&error)),
         },
+        data_direct: match context.data_direct() {
+            Ok(path) => Fact::Known(path.as_deref().and_then(function)),
+            Err(Error::Missing { .. }) => Fact::Unknown(Why::NotCovered),
+            Err(_) => Fact::Unknown(Why::Broken),
+        },
         regions: match &limits {
             Ok(limits) => Fact::Known(limits.regions),
             Err(_) => Fact::Unknown(Why::Broken),
@@ -79,13 +85,15 @@ fn device(context: &Context) -> VerbsDevice {
     }
 }
 
+/// The PCI function of a sysfs path.
+fn function(path: &Path) -> Option<Bdf> {
+    path.file_name()?.to_str()?.parse().ok()
+}
+
 /// The error with its cause.
 pub fn verbs_error(error: &Error) -> VerbsError {
     VerbsError {
         code: error.errno(),
-        reason: match error.source() {
-            Some(source) => format!("{error}: {source}"),
-            None => error.to_string(),
-        },
+        reason: gpu::sentence(error),
     }
 }

@@ -2,9 +2,11 @@
 
 use super::*;
 use crate::check::testing::{
-    GPU, NIC, assert_says, bdf, bind, findings, fix, machine, only, two_gpus,
+    Edit, GPU, NIC, assert_says, bdf, bind, findings, fix, machine, only, set_device_id, two_gpus,
 };
-use crate::model::{Facts, Outcome, Why};
+use crate::model::{
+    Facts, Ids, Outcome, Place, RootBus, Verbs, VerbsDevice, VerbsOutcome, VerbsTrial, Why,
+};
 
 fn refused(code: i32) -> MemoryPathTrial {
     MemoryPathTrial::Refused(VerbsError {
@@ -38,7 +40,16 @@ fn with(name: &str, trial: NicTrial) -> Facts {
 }
 
 fn tried(dmabuf: MemoryPathTrial, peermem: MemoryPathTrial) -> Facts {
-    with("mlx5_0", NicTrial::Opened(MemoryPaths { dmabuf, peermem }))
+    with("mlx5_0", opened(dmabuf, peermem))
+}
+
+fn opened(dmabuf: MemoryPathTrial, peermem: MemoryPathTrial) -> NicTrial {
+    NicTrial::Opened(MemoryPaths {
+        data_direct: None,
+        dmabuf_pcie: None,
+        dmabuf,
+        peermem,
+    })
 }
 
 fn without_peermem(mut facts: Facts) -> Facts {
@@ -85,7 +96,14 @@ fn one_memory_path_is_enough() {
             "{}",
             found.message
         );
-        assert_eq!(found.evidence.len(), 2);
+        assert_eq!(found.evidence.len(), 3);
+        assert_eq!(
+            (
+                found.evidence[0].source.as_str(),
+                found.evidence[0].value.as_str()
+            ),
+            ("expected path of GPU and NIC", "PCI Express")
+        );
     }
 }
 
@@ -112,6 +130,12 @@ fn each_error_has_its_remedy() {
             "see the kernel log",
         ),
         (12, 22, "failed (errno 22)", "gpu.bar1"),
+        (
+            524,
+            14,
+            "does not map it for this NIC (ENOTSUPP, errno 524)",
+            "Or see param.grdma-topo",
+        ),
     ] {
         let facts = without_peermem(tried(refused(dmabuf), refused(peermem)));
         assert_eq!(only("rdma.register", &facts).outcome, Outcome::Warn);
@@ -171,10 +195,7 @@ fn missing_trials_are_unknown() {
         (
             with(
                 "mlx5_9",
-                NicTrial::Opened(MemoryPaths {
-                    dmabuf: MemoryPathTrial::Registered,
-                    peermem: MemoryPathTrial::Registered,
-                }),
+                opened(MemoryPathTrial::Registered, MemoryPathTrial::Registered),
             ),
             "mlx5_0, its best NIC, was not tried",
         ),
@@ -235,4 +256,170 @@ fn needs_gpu_and_nic() {
     let found = findings("rdma.register", &facts, &[]);
     let outcomes: Vec<Outcome> = found.iter().map(|found| found.outcome).collect();
     assert_eq!(outcomes, [Outcome::Pass, Outcome::Unknown]);
+}
+
+/// The Data Direct function of the NIC, below the switch of the GPU.
+const FUNCTION: &str = "0000:05:00.0";
+
+/// The machine with a GB200 instead of its GPU, and this trial of its memory paths.
+fn superchip(paths: MemoryPaths) -> Facts {
+    let mut facts = with("mlx5_0", NicTrial::Opened(paths));
+    set_device_id(&mut facts, GPU, 0x2941);
+    facts
+}
+
+/// The NIC below another host bridge.
+fn behind_cpu(mut facts: Facts) -> Facts {
+    facts.device_mut(NIC).place = Fact::Known(Place {
+        root: RootBus {
+            domain: 0,
+            bus: 0x80,
+        },
+        rooted: true,
+        bridges: Vec::new(),
+    });
+    facts
+}
+
+/// With the function, and what libmlx5 says of it.
+fn with_function(mut facts: Facts, named: Fact<Option<Bdf>>) -> Facts {
+    let mut function = facts.device(bdf(NIC)).expect("the NIC").clone();
+    function.bdf = bdf(FUNCTION);
+    function.place = facts.device(bdf(GPU)).expect("the GPU").place.clone();
+    function.ids = Fact::Known(Ids {
+        vendor: Ids::MELLANOX,
+        device: Some(0x2100),
+        class: 0x08_8000,
+    });
+    facts.add(function);
+    let trial = VerbsTrial::Opened(VerbsDevice {
+        data_direct: named,
+        ..VerbsDevice::default()
+    });
+    facts.verbs = Fact::Known(VerbsOutcome::Read(Box::new(Verbs {
+        trials: Some([("mlx5_0".to_owned(), trial)].into()),
+        ..Verbs::default()
+    })));
+    facts
+}
+
+fn all(trial: &MemoryPathTrial) -> MemoryPaths {
+    MemoryPaths {
+        data_direct: Some(trial.clone()),
+        dmabuf_pcie: Some(trial.clone()),
+        dmabuf: trial.clone(),
+        peermem: trial.clone(),
+    }
+}
+
+#[test]
+fn expected_path_of_each_pair() {
+    let sound = || superchip(all(&MemoryPathTrial::Registered));
+    let named = || Fact::Known(Some(bdf(FUNCTION)));
+    let mut elsewhere = with_function(behind_cpu(sound()), named());
+    elsewhere.device_mut(FUNCTION).place = elsewhere.device(bdf(NIC)).unwrap().place.clone();
+    let mut unplaced = sound();
+    unplaced.device_mut(NIC).place = Fact::Unknown(Why::Denied);
+    let mut nameless = sound();
+    if let Fact::Known(ids) = &mut nameless.device_mut(GPU).ids {
+        ids.device = None;
+    }
+    for (machine, facts, expected) in [
+        ("one switch", sound(), "PCI Express"),
+        ("two host bridges", behind_cpu(sound()), "NVLink-C2C"),
+        (
+            "Data Direct",
+            with_function(behind_cpu(sound()), named()),
+            "Data Direct",
+        ),
+        ("Data Direct elsewhere", elsewhere, "NVLink-C2C"),
+        (
+            "another NIC's function",
+            with_function(behind_cpu(sound()), Fact::Known(None)),
+            "NVLink-C2C",
+        ),
+        (
+            "unknown whose function",
+            with_function(sound(), Fact::Unknown(Why::NotCovered)),
+            "unknown",
+        ),
+        ("unknown place", unplaced, "unknown"),
+        ("unknown GPU", nameless, "unknown"),
+        (
+            "H200",
+            behind_cpu(tried(
+                MemoryPathTrial::Registered,
+                MemoryPathTrial::Registered,
+            )),
+            "PCI Express",
+        ),
+    ] {
+        let found = findings("rdma.register", &facts, &["rdma"]).remove(0);
+        assert_eq!(found.evidence[0].value, expected, "{machine}");
+    }
+}
+
+#[test]
+fn superchip_with_and_without_expected_path() {
+    let registered = || MemoryPathTrial::Registered;
+    for (paths, is_behind_cpu, outcome, words) in [
+        (
+            all(&registered()),
+            false,
+            Outcome::Pass,
+            "registers its memory by data-direct, dma-buf-pcie, dma-buf, peermem.",
+        ),
+        // As on a GH200, where the driver refuses the PCIe mapping: the machine is sound.
+        (
+            MemoryPaths {
+                data_direct: None,
+                dmabuf_pcie: Some(refused(524)),
+                dmabuf: registered(),
+                peermem: refused(14),
+            },
+            true,
+            Outcome::Pass,
+            "registers its memory by dma-buf.",
+        ),
+        (
+            MemoryPaths {
+                data_direct: None,
+                dmabuf_pcie: Some(refused(524)),
+                dmabuf: registered(),
+                peermem: refused(14),
+            },
+            false,
+            Outcome::Info,
+            "by dma-buf, but not by dma-buf-pcie, the memory path expected of this pair (PCI Express): the GPU's driver does \
+             not map it for this NIC (ENOTSUPP, errno 524)",
+        ),
+        (
+            MemoryPaths {
+                data_direct: None,
+                dmabuf_pcie: Some(registered()),
+                dmabuf: refused(524),
+                peermem: refused(14),
+            },
+            false,
+            Outcome::Pass,
+            "registers its memory by dma-buf-pcie.",
+        ),
+        (
+            all(&refused(524)),
+            false,
+            Outcome::Fail,
+            "does not register its memory: by dma-buf, the GPU's driver does not map it",
+        ),
+    ] {
+        let mut facts = superchip(paths);
+        if is_behind_cpu {
+            facts = behind_cpu(facts);
+        }
+        let found = findings("rdma.register", &facts, &["rdma"]).remove(0);
+        assert_eq!(found.outcome, outcome, "{}", found.message);
+        assert_says(&found, words);
+        if outcome == Outcome::Info {
+            assert!(fix(&found).1.contains("one IOMMU group"));
+        }
+    }
 }
