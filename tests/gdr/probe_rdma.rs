@@ -538,7 +538,7 @@ fn uses_first_working_memory_path() {
 fn superchip(nics: &Value) -> Bench {
     let mut patch = json!({"verbs": {"data_direct": "/devices/pci0002:00/0002:00:01.0"}});
     merge(&mut patch, nics);
-    let gpus = json!({"gpu": {"attributes": {"100": 1}}});
+    let gpus = json!({"gpu": {"attributes": {"100": 1}}, "dmabuf_pcie": null});
     Bench::of("two", &patch).with_gpus(&gpus).with_mlx5()
 }
 

@@ -75,7 +75,7 @@ fn judged(answer: &Value) -> Value {
 #[test]
 fn superchip_tries_pcie_mapping_and_data_direct() {
     let directory = tempfile::tempdir().expect("a directory");
-    let gpus = json!({"gpus": [{"attributes": {"100": 1}}]});
+    let gpus = json!({"gpu": {"attributes": {"100": 1}}, "dmabuf_pcie": null});
     let nics = json!({"verbs": {
         "data_direct": "/devices/pci0002:00/0002:00:01.0",
         "attach": {"pcie": 524}, "registration": {"data_direct": 22},

@@ -22,6 +22,7 @@
 //! | `FAKE_UVERBS_DENY=dynamic` | mapping register pages for thread domains fails with EPERM; `all`: every page |
 //! | `FAKE_UVERBS_DEVX=1` | the kernel has DEVX; `old`: DEVX without UMEM from dma-bufs |
 //! | `FAKE_UVERBS_DEVX_REFUSE=O:S:Y` | the firmware rejects command O with status S and syndrome Y, all hexadecimal |
+//! | `FAKE_UVERBS_DMABUF=P:D` | UMEM from a dma-buf fails with error number P if the fake CUDA exported it with the PCIe mapping, else with D; 0: it works |
 //! | `FAKE_UVERBS_TRACE=1` | logs each command to standard error |
 //!
 //! The NIC executes RC, UC and UD between queue pairs and memory of the process; a port reaches only itself. Completion channels are

@@ -42,6 +42,8 @@ pub struct Switches {
     pub executes: bool,
     pub is_traced: bool,
     pub denied: Denied,
+    /// `FAKE_UVERBS_DMABUF`: errors of UMEM from a dma-buf with the PCIe mapping, and with the default one; 0 is none.
+    pub dmabuf: [i32; 2],
     sends: Vec<Rule>,
     receives: Vec<Rule>,
     ports_down: Vec<u64>,
@@ -81,6 +83,12 @@ pub fn switches() -> &'static Switches {
                 "dynamic" => Denied::Dynamic,
                 "all" => Denied::All,
                 _ => Denied::None,
+            },
+            dmabuf: match numbers(&value("FAKE_UVERBS_DMABUF"), ':')[..] {
+                [pcie, default] => {
+                    [pcie, default].map(|errno| i32::try_from(errno).unwrap_or(libc::EIO))
+                }
+                _ => [0; 2],
             },
             sends: rules(&value("FAKE_UVERBS_FAIL"), &value("FAKE_UVERBS_DROP")),
             receives: rules(

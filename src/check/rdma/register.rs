@@ -5,8 +5,8 @@ use crate::check::memory_path::{PathState, knows_peer_memory, peer_memory};
 use crate::check::modules::peermem_remedy;
 use crate::check::{Ctx, Judgement, passthrough, unknown_if, words};
 use crate::model::{
-    Area, Bdf, Fact, GpuRegistration, MemoryPathTrial, MemoryPaths, NicTrial, RdmaDevice, RdmaPath,
-    RegistrationOutcome, RegistrationTrial, VerbsError,
+    Area, Bdf, Fact, GpuRegistration, Ids, MemoryPathTrial, MemoryPaths, NicTrial, RdmaDevice,
+    RdmaPath, RegistrationOutcome, RegistrationTrial, VerbsError,
 };
 
 const BY_DMABUF: &str = "ibv_reg_dmabuf_mr";
@@ -122,7 +122,10 @@ fn judge(ctx: &Ctx<'_>, gpu: Bdf, tried: &[GpuRegistration]) -> Judgement {
         }
     };
     let expected = expected(ctx, gpu, nic);
-    let judgement = judge_paths(ctx, subject, nic, paths, expected.known().copied());
+    let ids = ctx.facts.device(gpu).and_then(|device| device.ids.known());
+    let coherent = ids.is_some_and(Ids::is_coherent_gpu);
+    let pair = (expected.known().copied(), coherent);
+    let judgement = judge_paths(ctx, subject, nic, paths, pair);
     let words = expected
         .known()
         .map_or("unknown", |expected| expected.phrase());
@@ -201,7 +204,7 @@ fn judge_paths(
     subject: String,
     nic: &RdmaDevice,
     paths: &MemoryPaths,
-    expected: Option<RdmaPath>,
+    (expected, coherent): (Option<RdmaPath>, bool),
 ) -> Judgement {
     let name = &nic.name;
     let why_not = |memory_path: &str, trial: &MemoryPathTrial| match memory_path {
@@ -214,8 +217,9 @@ fn judge_paths(
         .collect();
     let wanted = match expected {
         Some(RdmaPath::DataDirect) => Some((DATA_DIRECT, &paths.data_direct)),
-        Some(RdmaPath::Pcie) => Some((DMABUF_PCIE, &paths.dmabuf_pcie)),
-        Some(RdmaPath::C2c) | None => None,
+        // Other GPUs have one mapping.
+        Some(RdmaPath::Pcie) if coherent => Some((DMABUF_PCIE, &paths.dmabuf_pcie)),
+        Some(RdmaPath::Pcie | RdmaPath::C2c) | None => None,
     };
     if let (Some((memory_path, Some(trial))), Some(best)) = (wanted, working.first())
         && let Some(why) = why_not(memory_path, trial)

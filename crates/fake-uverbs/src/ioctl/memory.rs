@@ -6,6 +6,7 @@ use std::ptr::null_mut;
 use crate::ioctl::attributes::Attributes;
 use crate::ioctl::world::World;
 use crate::node;
+use crate::switches::switches;
 
 /// `enum mlx5_ib_devx_umem_reg_attrs`.
 mod registration {
@@ -92,7 +93,10 @@ impl World {
         }
         let address = if is_file {
             let file = c_int::try_from(call.u64(registration::DMABUF)?).map_err(|_| libc::EBADF)?;
-            map(file, from, bytes)?
+            match switches().dmabuf[usize::from(!is_over_pcie(file))] {
+                0 => map(file, from, bytes)?,
+                errno => return Err(errno),
+            }
         } else if is_mapped_range(from, bytes) {
             from
         } else {
@@ -180,6 +184,13 @@ impl World {
         self.pages.remove(&handle);
         Ok(())
     }
+}
+
+/// True if a file is a dma-buf of the fake CUDA with the PCIe mapping, which it marks in the file's position (`fake_machine::dmabuf`).
+fn is_over_pcie(file: c_int) -> bool {
+    // SAFETY: reads the position of a descriptor, valid or not.
+    let position = unsafe { libc::lseek(file, 0, libc::SEEK_CUR) };
+    position > 0 && position & (1 << 62) != 0
 }
 
 /// Maps a file range.

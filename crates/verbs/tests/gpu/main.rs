@@ -3,6 +3,7 @@
 mod ends;
 mod machine;
 mod paths;
+mod queue_memory;
 
 use std::error::Error as _;
 use std::os::fd::AsFd as _;
