@@ -955,7 +955,7 @@ _gdr() {
                     return 0
                     ;;
                 --memory-path)
-                    COMPREPLY=($(compgen -W "dmabuf peermem staged" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "data-direct dma-buf-pcie dma-buf peermem staged" -- "${cur}"))
                     return 0
                     ;;
                 --qps)

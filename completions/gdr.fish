@@ -441,7 +441,9 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 huge\t'Host memory in huge pages'
 pinned\t'Host memory pinned by a GPU driver'
 gpu\t'GPU memory'"
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l memory-path -d 'Use only this memory path; by default the first that works' -r -f -a "dmabuf\t'GPUDirect RDMA with dma-buf'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l memory-path -d 'Use only this memory path; by default the first that works' -r -f -a "data-direct\t'GPUDirect RDMA by the Data Direct function of the NIC (ConnectX-8), for GPUs with NVLink-C2C'
+dma-buf-pcie\t'GPUDirect RDMA with dma-buf over PCI Express, for GPUs with NVLink-C2C'
+dma-buf\t'GPUDirect RDMA with dma-buf, over the driver\'s choice of path'
 peermem\t'GPUDirect RDMA with nvidia-peermem'
 staged\t'Copies through pinned memory, without GPUDirect RDMA'"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l qps -d 'Number of queue pairs for bandwidth tests' -r
