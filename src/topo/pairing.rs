@@ -276,7 +276,7 @@ fn bandwidth(topology: &Topology<'_>, legs: &[Leg], a: usize, b: usize) -> u64 {
     }
 }
 
-/// Coherent GPUs reach NICs of their socket over NVLink-C2C, whatever the PCI class.
+/// NICs of their socket are near to coherent GPUs, over NVLink-C2C, whatever the PCI class.
 fn by_socket(a: &Row, b: &Row) -> bool {
     (a.coherent || b.coherent)
         && matches!((&a.numa, &b.numa), (Fact::Known(Some(a)), Fact::Known(Some(b))) if a == b)
@@ -284,7 +284,8 @@ fn by_socket(a: &Row, b: &Row) -> bool {
 
 fn judge(me: &Row, partner: &Row, class: PciClass) -> (Verdict, String) {
     let letters = class.letters();
-    if by_socket(me, partner) {
+    // Below a common bridge PCI Express is the path: `Topology::rdma_path`.
+    if by_socket(me, partner) && !matches!(class, PciClass::Pix | PciClass::Pxb) {
         let reason = format!("{letters}, on one socket: connected by NVLink-C2C, not PCI Express");
         return (Verdict::Good, reason);
     }

@@ -80,7 +80,9 @@ impl Context {
         let bytes = path.map(c_char::cast_unsigned);
         let end = bytes.iter().position(|byte| *byte == 0);
         let path = OsStr::from_bytes(&bytes[..end.unwrap_or(bytes.len())]);
-        Ok(Some(PathBuf::from(path)))
+        // The library leaves out the mount point.
+        let below = Path::new(path).strip_prefix("/").unwrap_or(Path::new(path));
+        Ok(Some(Path::new("/sys").join(below)))
     }
 }
 

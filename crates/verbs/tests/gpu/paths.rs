@@ -211,7 +211,7 @@ fn data_direct_comes_first() {
         let nic = Context::open("mlx5_0").expect("a NIC");
         assert_eq!(
             nic.data_direct().expect("an answer").as_deref(),
-            Some("/devices/pci0002:00/0002:00:01.0".as_ref())
+            Some("/sys/devices/pci0002:00/0002:00:01.0".as_ref())
         );
         let chosen = domain("mlx5_0")
             .register_gpu(&memory(1), Access::ALL)
