@@ -24,19 +24,23 @@ fn is_interrupted() -> bool {
     unsafe { *libc::__errno_location() == libc::EINTR }
 }
 
+/// A number inside the kernel, which the C library does not name; drivers return it all the same.
+const ENOTSUPP: i32 = 524;
+
 /// Text of an errno, because the C library's `strerror` takes locale locks.
 #[must_use]
 pub fn os_text(errno: i32) -> Cow<'static, str> {
     match TEXTS.iter().find(|(known, _)| *known == errno) {
         Some((_, text)) => Cow::Borrowed(text),
+        None if errno == ENOTSUPP => {
+            Cow::Borrowed("Operation not supported by the driver, ENOTSUPP")
+        }
         None => Cow::Owned(format!("Unknown error {errno}")),
     }
 }
 
 /// Errors of the kernel, drivers and network.
-const TEXTS: [(i32, &str); 44] = [
-    // A number inside the kernel, which the C library does not name; drivers return it all the same.
-    (524, "Operation not supported by the driver, ENOTSUPP"),
+const TEXTS: [(i32, &str); 43] = [
     (libc::EPERM, "Operation not permitted"),
     (libc::ENOENT, "No such file or directory"),
     (libc::ESRCH, "No such process"),
