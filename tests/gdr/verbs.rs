@@ -60,11 +60,13 @@ fn opens_devices_only_for_trials() {
         &json!({
             "mlx5_0": {"opened": {
                 "dmabuf": {"registers": 9},
+                "data_direct": {"known": null},
                 "regions": {"known": 16_777_216},
                 "ports": [{"number": 1, "active_mtu": 4096, "largest_mtu": 4096}],
             }},
             "mlx4_0": {"opened": {
                 "dmabuf": {"refuses": 95},
+                "data_direct": {"known": null},
                 "regions": {"known": 16_777_216},
                 "ports": [{"number": 1, "active_mtu": 1024, "largest_mtu": 4096}],
             }},
