@@ -4,7 +4,7 @@
 use super::options::Options;
 use super::pairs::task;
 use super::task::{Memory, MemoryPath, Place};
-use crate::model::{BackendChoice, BackendOutcome, ProbeReport};
+use crate::model::{BackendChoice, BackendOutcome, ProbedEnd};
 use crate::probe::children::{ChildResult, Children};
 use crate::probe::scope::ProbeError;
 
@@ -23,7 +23,7 @@ pub fn compare(
     if options.memory_path.is_some() {
         return Ok(None);
     }
-    for memory_path in others(children.report, local, remote) {
+    for memory_path in others(&children.report.ends, local, remote) {
         if last.is_none() {
             children.report.notes.push(NOTE.to_owned());
         }
@@ -54,11 +54,10 @@ fn by(place: &Place, memory_path: MemoryPath) -> Place {
 }
 
 /// The memory paths that work at both ends beside the chosen one, where that bypasses NVLink-C2C.
-fn others(report: &ProbeReport, local: &Place, remote: &Place) -> Vec<MemoryPath> {
+fn others(ends: &[ProbedEnd], local: &Place, remote: &Place) -> Vec<MemoryPath> {
     let mut found = vec![MemoryPath::DmaBufPcie, MemoryPath::DmaBuf];
     for place in [local, remote] {
-        let Some(end) = report
-            .ends
+        let Some(end) = ends
             .iter()
             .rfind(|end| end.subject == place.subject && end.device == place.port.device)
         else {
@@ -76,4 +75,114 @@ fn others(report: &ProbeReport, local: &Place, remote: &Place) -> Vec<MemoryPath
         });
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::task::Port;
+    use super::*;
+    use crate::probe::target::Target;
+
+    fn place(subject: &str) -> Place {
+        Place {
+            subject: subject.to_owned(),
+            port: Port {
+                device: "mlx5_0".to_owned(),
+                number: 1,
+                gid: None,
+                simulated: false,
+            },
+            memory: Memory::Gpu(
+                Target {
+                    subject: "GPU0".to_owned(),
+                    ordinal: Some(0),
+                    bdf: None,
+                    home: None,
+                    link: None,
+                },
+                None,
+            ),
+            class: None,
+            path: Some(63_000_000_000),
+            expected: None,
+            rate: None,
+        }
+    }
+
+    /// An end with these memory paths, the first of which was chosen.
+    fn end(subject: &str, works: &[&str]) -> ProbedEnd {
+        let choice = |(number, name): (usize, &&str)| BackendChoice {
+            backend: (*name).to_owned(),
+            outcome: match number {
+                0 => BackendOutcome::Chosen,
+                _ => BackendOutcome::Usable,
+            },
+            why: String::new(),
+        };
+        ProbedEnd {
+            subject: subject.to_owned(),
+            remote: false,
+            memory: "gpu".to_owned(),
+            gpu: None,
+            device: "mlx5_0".to_owned(),
+            port: 1,
+            link_layer: "InfiniBand".to_owned(),
+            mtu: 4096,
+            gid_index: None,
+            gid_kind: None,
+            memory_path: works.first().map(|name| (*name).to_owned()),
+            memory_paths: works.iter().enumerate().map(choice).collect(),
+            class: None,
+            path: None,
+            rdma_path: None,
+            rate: None,
+        }
+    }
+
+    #[test]
+    fn paths_beside_the_chosen_one() {
+        use MemoryPath::{DmaBuf, DmaBufPcie};
+        for (local, remote, expected) in [
+            (
+                &["dma-buf-pcie", "dma-buf", "peermem"][..],
+                &["dma-buf-pcie", "dma-buf"][..],
+                &[DmaBuf][..],
+            ),
+            (
+                &["data-direct", "dma-buf-pcie", "dma-buf"],
+                &["data-direct", "dma-buf-pcie", "dma-buf"],
+                &[DmaBufPcie, DmaBuf],
+            ),
+            // Each must work at both ends, and both must bypass NVLink-C2C.
+            (
+                &["data-direct", "dma-buf-pcie", "dma-buf"],
+                &["data-direct", "dma-buf"],
+                &[DmaBuf],
+            ),
+            (&["dma-buf-pcie", "dma-buf"], &["dma-buf", "peermem"], &[]),
+            (&["dma-buf", "peermem"], &["dma-buf", "peermem"], &[]),
+            (&["staged"], &["staged"], &[]),
+        ] {
+            let ends = [end("GPU0 mlx5_0:1", local), end("GPU1 mlx5_0:1", remote)];
+            let places = [place("GPU0 mlx5_0:1"), place("GPU1 mlx5_0:1")];
+            let found = others(&ends, &places[0], &places[1]);
+            assert_eq!(found, expected, "{local:?}, {remote:?}");
+        }
+        assert_eq!(others(&[], &place("GPU0"), &place("GPU0")), []);
+    }
+
+    #[test]
+    fn default_mapping_is_not_limited_by_pci() {
+        let beside = by(&place("GPU0 mlx5_0:1"), MemoryPath::DmaBuf);
+        assert_eq!(
+            (beside.subject.as_str(), beside.path),
+            ("GPU0 mlx5_0:1 by dma-buf", None)
+        );
+        let pcie = by(&place("GPU0 mlx5_0:1"), MemoryPath::DmaBufPcie);
+        assert_eq!(pcie.path, Some(63_000_000_000));
+        assert!(matches!(
+            pcie.memory,
+            Memory::Gpu(_, Some(MemoryPath::DmaBufPcie))
+        ));
+    }
 }
