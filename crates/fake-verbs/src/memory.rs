@@ -1,7 +1,6 @@
 //! Protection domains, memory regions and key checks.
 
 use std::ffi::{c_int, c_uint, c_void};
-use std::ptr::null_mut;
 
 use fake_machine::dmabuf::PAGE;
 use ibverbs_sys::{IBV_ACCESS_OPTIONAL_RANGE, ibv_access_flags, ibv_context, ibv_mr, ibv_pd};
@@ -14,7 +13,7 @@ use crate::machine::{of_device, verbs};
 use crate::maps::{Mapping, check, is_device_memory, is_out_of_reach};
 use crate::world::{Domain, Region, Sge, Shared, World, world};
 
-const LOCAL_WRITE: u32 = ibv_access_flags::IBV_ACCESS_LOCAL_WRITE.0;
+pub const LOCAL_WRITE: u32 = ibv_access_flags::IBV_ACCESS_LOCAL_WRITE.0;
 const REMOTE_WRITE: u32 = ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0;
 const REMOTE_ATOMIC: u32 = ibv_access_flags::IBV_ACCESS_REMOTE_ATOMIC.0;
 const ZERO_BASED: u32 = ibv_access_flags::IBV_ACCESS_ZERO_BASED.0;
@@ -128,38 +127,8 @@ fn register(
     )
 }
 
-/// Accepts any file that can be mapped as a dma-buf; of a dma-buf of the fake CUDA, the exported part.
-#[unsafe(no_mangle)]
-pub extern "C" fn ibv_reg_dmabuf_mr(
-    pd: *mut ibv_pd,
-    offset: u64,
-    bytes: usize,
-    iova: u64,
-    file: c_int,
-    access: c_int,
-) -> *mut ibv_mr {
-    pointer_or_null("ibv_reg_dmabuf_mr", || {
-        let device = world().domain(pd)?.device;
-        if let Some(code) = of_device(device, "dmabuf").as_i64() {
-            return Err(Errno::try_from(code).unwrap_or(libc::EIO));
-        }
-        if offset % PAGE != iova % PAGE {
-            return Err(libc::EINVAL);
-        }
-        let access = access as c_uint;
-        // The kernel checks the file before the length.
-        if bytes == 0 {
-            Mapping::of(file, 0, 0, false)?;
-        }
-        allow(device, bytes, access)?;
-        let mapping = Mapping::of(file, offset, bytes, access & LOCAL_WRITE != 0)?;
-        let at = (null_mut(), mapping.address(), bytes);
-        world().enter(pd, at, iova, access, true, 0, Some(mapping))
-    })
-}
-
 /// Checks the length and access rights of a registration.
-fn allow(device: usize, bytes: usize, access: u32) -> Result<(), Errno> {
+pub fn allow(device: usize, bytes: usize, access: u32) -> Result<(), Errno> {
     let needs_local = access & (REMOTE_WRITE | REMOTE_ATOMIC) != 0;
     let is_sound = access & !KNOWN == 0 && (!needs_local || access & LOCAL_WRITE != 0);
     match is_sound && bytes > 0 && bytes as u64 <= attributes(device).max_mr_size {
@@ -182,7 +151,7 @@ pub extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
 
 impl World {
     #[allow(clippy::too_many_arguments)] // One per member of `ibv_mr` and `Region`.
-    fn enter(
+    pub fn enter(
         &mut self,
         pd: *mut ibv_pd,
         (shown, start, bytes): (*mut c_void, usize, usize),

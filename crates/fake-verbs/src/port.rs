@@ -4,12 +4,12 @@ use std::ffi::c_int;
 use std::mem::offset_of;
 
 use ibverbs_sys::{
-    __be16, IBV_LINK_LAYER_ETHERNET, IBV_LINK_LAYER_INFINIBAND, ibv_context, ibv_gid,
-    ibv_gid_entry, ibv_mtu, ibv_port_attr, ibv_port_state,
+    __be16, IBV_LINK_LAYER_ETHERNET, IBV_LINK_LAYER_INFINIBAND, ibv_context, ibv_gid, ibv_mtu,
+    ibv_port_attr, ibv_port_state,
 };
 
-use crate::answer::{Errno, minus_one, put, run, status};
-use crate::machine::{Gid, gids, is_ethernet, lid, of_port, port_number, ports};
+use crate::answer::{Errno, minus_one, put, status};
+use crate::machine::{gids, is_ethernet, lid, of_port, port_number, ports};
 use crate::world::{World, world};
 
 /// A port's state: of the machine file, or down after a fault.
@@ -55,7 +55,11 @@ pub fn pkeys(device: usize, port: u8) -> Vec<u16> {
 }
 
 /// The device of a context; EINVAL if it has no such port.
-fn device_of(world: &World, context: *mut ibv_context, port: u32) -> Result<(usize, u8), Errno> {
+pub fn device_of(
+    world: &World,
+    context: *mut ibv_context,
+    port: u32,
+) -> Result<(usize, u8), Errno> {
     let device = world.context(context)?.device;
     let port = u8::try_from(port)
         .ok()
@@ -163,76 +167,4 @@ pub unsafe extern "C" fn ibv_query_pkey(
         // SAFETY: the caller's guarantee.
         unsafe { put(out, key.ok_or(libc::EINVAL)?.to_be()) }
     })
-}
-
-fn entry(port: u8, index: usize, gid: Gid) -> ibv_gid_entry {
-    ibv_gid_entry {
-        gid: ibv_gid { raw: gid.raw },
-        gid_index: u32::try_from(index).unwrap_or(u32::MAX),
-        port_num: port.into(),
-        gid_type: gid.kind,
-        ndev_ifindex: gid.ifindex,
-    }
-}
-
-/// Called by verbs.h's inline `ibv_query_gid_ex`.
-///
-/// # Safety
-///
-/// `out` is null or valid for a write.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn _ibv_query_gid_ex(
-    context: *mut ibv_context,
-    port: u32,
-    index: u32,
-    out: *mut ibv_gid_entry,
-    flags: u32,
-    size: usize,
-) -> c_int {
-    status("_ibv_query_gid_ex", || {
-        let (device, port) = device_of(&world(), context, port)?;
-        if flags != 0 || size != size_of::<ibv_gid_entry>() {
-            return Err(libc::EINVAL);
-        }
-        let table = gids(device, port);
-        let index = index as usize;
-        let gid = table.get(index).ok_or(libc::EINVAL)?.ok_or(libc::ENODATA)?;
-        // SAFETY: the caller's guarantee.
-        unsafe { put(out, entry(port, index, gid)) }
-    })
-}
-
-/// Called by verbs.h's inline `ibv_query_gid_table`.
-///
-/// # Safety
-///
-/// `out` is valid for writes of `most` entries.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn _ibv_query_gid_table(
-    context: *mut ibv_context,
-    out: *mut ibv_gid_entry,
-    most: usize,
-    flags: u32,
-    size: usize,
-) -> isize {
-    let found = run("_ibv_query_gid_table", || {
-        let (device, _) = device_of(&world(), context, 1)?;
-        let mut found = Vec::new();
-        for port in 1..=ports(device) {
-            let table = gids(device, port).into_iter().enumerate();
-            found.extend(table.filter_map(|(index, gid)| Some(entry(port, index, gid?))));
-        }
-        if flags != 0 || size != size_of::<ibv_gid_entry>() || found.len() > most {
-            return Err(libc::EINVAL);
-        }
-        for (place, entry) in found.iter().enumerate() {
-            // SAFETY: the caller's guarantee; there are no more than `most`.
-            unsafe { put(out.wrapping_add(place), *entry)? };
-        }
-        Ok(found.len())
-    });
-    found.map_or_else(
-        |code| -(code as isize),
-        |count| count.try_into().unwrap_or(0),
-    )
 }
