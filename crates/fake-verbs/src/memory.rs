@@ -108,7 +108,7 @@ fn register(
     let end = address.checked_add(bytes).ok_or(libc::EINVAL)? as u64;
     check(address as u64, bytes as u64, access & LOCAL_WRITE != 0)?;
     let ends = [address as u64, end - 1];
-    let is_device_memory = ends.iter().any(|at| is_device_memory(device, *at));
+    let is_device_memory = ends.iter().any(|at| is_device_memory(*at));
     let has_peer =
         || of_device(device, "peermem") != false && !ends.iter().any(|at| is_out_of_reach(*at));
     if is_device_memory && !has_peer() {

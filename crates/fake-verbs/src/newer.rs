@@ -17,9 +17,7 @@ use crate::world::world;
 #[cfg_attr(not(feature = "old"), unsafe(no_mangle))]
 pub extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int {
     count("ibv_get_device_index", || {
-        let index = index(device)?;
-        let number = crate::machine::device(index)["index"].as_u64();
-        Ok(c_int::try_from(number.unwrap_or(index as u64)).unwrap_or(-1))
+        Ok(c_int::try_from(index(device)?).unwrap_or(-1))
     })
 }
 

@@ -4,8 +4,8 @@ use std::ffi::c_int;
 use std::mem::offset_of;
 
 use ibverbs_sys::{
-    __be16, IBV_LINK_LAYER_ETHERNET, IBV_LINK_LAYER_INFINIBAND, ibv_context, ibv_gid, ibv_mtu,
-    ibv_port_attr, ibv_port_state,
+    __be16, IBV_LINK_LAYER_ETHERNET, IBV_LINK_LAYER_INFINIBAND, IBV_MTU_4096, ibv_context, ibv_gid,
+    ibv_mtu, ibv_port_attr, ibv_port_state,
 };
 
 use crate::answer::{Errno, minus_one, put, status};
@@ -23,15 +23,13 @@ pub fn state(world: &World, device: usize, port: u8) -> ibv_port_state::Type {
     }
     match of_port(device, port, "state").as_str() {
         Some("down") => ibv_port_state::IBV_PORT_DOWN,
-        Some("init") => ibv_port_state::IBV_PORT_INIT,
-        Some("armed") => ibv_port_state::IBV_PORT_ARMED,
         _ => ibv_port_state::IBV_PORT_ACTIVE,
     }
 }
 
-/// A packet's payload in bytes, by `max_mtu` or `active_mtu`.
-pub fn mtu(device: usize, port: u8, key: &str) -> u32 {
-    port_number(device, port, key, 4096)
+/// A packet's payload in bytes.
+pub fn mtu(device: usize, port: u8) -> u32 {
+    port_number(device, port, "active_mtu", 4096)
 }
 
 /// verbs.h's number for an MTU in bytes: 256 is 1, 4096 is 5.
@@ -39,20 +37,11 @@ pub fn mtu_number(bytes: u32) -> ibv_mtu {
     (bytes.max(256).ilog2() - 7).min(5)
 }
 
-pub fn longest(device: usize, port: u8) -> u32 {
-    port_number(device, port, "max_msg_sz", 1 << 30)
-}
+/// `max_msg_sz`: the longest message in bytes.
+pub const LONGEST: u32 = 1 << 30;
 
-/// A port's partition keys.
-pub fn pkeys(device: usize, port: u8) -> Vec<u16> {
-    let keys = of_port(device, port, "pkeys").as_array();
-    let key = |key: &serde_json::Value| {
-        key.as_u64()
-            .and_then(|key| u16::try_from(key).ok())
-            .unwrap_or(0)
-    };
-    keys.map_or_else(|| vec![0xffff], |keys| keys.iter().map(key).collect())
-}
+/// The partition keys of each port.
+pub const PKEYS: [u16; 1] = [0xffff];
 
 /// The device of a context; EINVAL if it has no such port.
 pub fn device_of(
@@ -74,21 +63,17 @@ fn attributes(world: &World, device: usize, port: u8) -> ibv_port_attr {
     let size = |length: usize| u16::try_from(length).unwrap_or(u16::MAX);
     ibv_port_attr {
         state,
-        max_mtu: mtu_number(mtu(device, port, "max_mtu")),
-        active_mtu: mtu_number(mtu(device, port, "active_mtu")),
+        max_mtu: IBV_MTU_4096,
+        active_mtu: mtu_number(mtu(device, port)),
         gid_tbl_len: size(gids(device, port).len()).into(),
-        max_msg_sz: longest(device, port),
-        pkey_tbl_len: size(pkeys(device, port).len()),
+        max_msg_sz: LONGEST,
+        pkey_tbl_len: size(PKEYS.len()),
         lid: lid(device, port),
-        sm_lid: port_number(device, port, "sm_lid", u16::from(!ethernet)),
+        sm_lid: u16::from(!ethernet),
         active_width: port_number(device, port, "width", 2),
         active_speed: port_number(device, port, "speed", 128),
         // Polling, LinkUp.
-        phys_state: if is_down {
-            2
-        } else {
-            port_number(device, port, "phys_state", 5)
-        },
+        phys_state: if is_down { 2 } else { 5 },
         link_layer: match ethernet {
             true => IBV_LINK_LAYER_ETHERNET as u8,
             false => IBV_LINK_LAYER_INFINIBAND as u8,
@@ -159,11 +144,10 @@ pub unsafe extern "C" fn ibv_query_pkey(
     out: *mut __be16,
 ) -> c_int {
     minus_one("ibv_query_pkey", || {
-        let (device, port) = device_of(&world(), context, port.into())?;
-        let table = pkeys(device, port);
+        device_of(&world(), context, port.into())?;
         let key = usize::try_from(index)
             .ok()
-            .and_then(|index| table.get(index));
+            .and_then(|index| PKEYS.get(index));
         // SAFETY: the caller's guarantee.
         unsafe { put(out, key.ok_or(libc::EINVAL)?.to_be()) }
     })
