@@ -23,7 +23,7 @@
 //!
 //! Failures of functions:
 //!
-//! - `errors`, `errors_after`, `stall` and `hang_in` at the top of the file: as for every fake library (crate `fake-machine`),
+//! - `errors`, `errors_after` and `hang_in` at the top of the file: as for every fake library (crate `fake-machine`),
 //!   by function name; functions of the context's table are `ibv_post_send` and so on. A function that returns a pointer gives
 //!   NULL with `errno`, `ibv_poll_cq` gives -1.
 //! - `dmabuf` of a device: `"yes"` (the default), or the error number of every dma-buf registration: 93, 95.

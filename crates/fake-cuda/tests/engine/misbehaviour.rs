@@ -1,7 +1,5 @@
 //! Failures injected by the machine file.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
 
 use crate::driver::{on, seeing};
@@ -101,54 +99,6 @@ fn silent_peer_copy_faults() {
             assert_eq!(cuda.download(there + 8, 1), Ok(b"e".to_vec()));
         },
     );
-}
-
-#[test]
-fn kernel_and_host_copy_faults() {
-    let more = json!({
-        "gpus": [{"uploads": "flip"}, {"downloads": "zero"}],
-        "pair": {"can_access": true, "kernel_copies": "flip"},
-    });
-    let test = "misbehaviour::kernel_and_host_copy_faults";
-    on(test, &machine(&more), |cuda| {
-        let contexts = cuda.start(2);
-        let here = cuda.allocate(128).expect("memory");
-        assert_eq!(cuda.upload(here, &[1; 100]), 0);
-        let mut wrong = vec![1; 100];
-        wrong[50] = 0x11;
-        assert_eq!(cuda.download(here, 100), Ok(wrong));
-        assert_eq!(cuda.upload(here, &[1; 64]), 0);
-        assert_eq!(cuda.download(here, 64), Ok(vec![1; 64]), "a result");
-        assert_eq!(cuda.current(contexts[1]), 0);
-        let there = cuda.allocate(128).expect("memory");
-        assert_eq!(cuda.enable(contexts[0]), 0);
-        assert_eq!(cuda.launch("copy_words", &[there, here, 2], 1, 0), 0);
-        let mut wrong = vec![1; 32];
-        wrong[16] = 0x11;
-        assert_eq!(cuda.download(there, 32), Ok(wrong));
-        assert_eq!(cuda.download(there, 100), Ok(vec![0; 100]));
-        assert_eq!(
-            cuda.peer_copy((there, contexts[1]), (here, contexts[0]), 32),
-            0
-        );
-        assert_eq!(cuda.download(there, 32), Ok(vec![1; 32]));
-    });
-}
-
-#[test]
-fn stall() {
-    let more = json!({"gpus": [{}, {"stall": {"cuStreamSynchronize": 40}}], "stall": {"cuStreamSynchronize": 20}});
-    on("misbehaviour::stall", &machine(&more), |cuda| {
-        let contexts = cuda.start(2);
-        let started = Instant::now();
-        assert_eq!(cuda.synchronize(0), 0);
-        let one = started.elapsed();
-        assert!(one >= Duration::from_millis(20), "{one:?}");
-        assert_eq!(cuda.current(contexts[1]), 0);
-        assert_eq!(cuda.synchronize(0), 0);
-        let other = started.elapsed() - one;
-        assert!(other >= Duration::from_millis(60), "{other:?}");
-    });
 }
 
 #[test]
