@@ -2,58 +2,44 @@
 //! they do not open, where the library is old, where it fails, and where there is none.
 
 use std::path::Path;
-use std::process::Command;
 
 use crate::support::Gdr;
+use fake_nvml_build::verbs;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-/// The directory of the simulated library, which `tests/fake/libibverbs.c` of crate verbs describes; none where it cannot be
-/// compiled.
-fn library(flags: &[&str]) -> TempDir {
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let output = Command::new("cc")
-        .args([
-            "-shared",
-            "-fPIC",
-            "-w",
-            "-Wl,-soname,libibverbs.so.1",
-            "-o",
-        ])
-        .arg(directory.path().join("libibverbs.so.1"))
-        .args(flags)
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/verbs/tests/fake/libibverbs.c"))
-        .output()
-        .expect("cc starts");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    directory
-}
-
-/// What the child that reads libibverbs answers.
-fn answer(library: &Path, behaviour: &str, trials: bool) -> Value {
-    let run = Gdr::new()
-        .env("LD_LIBRARY_PATH", library)
-        .env("FAKE_VERBS", behaviour)
+/// What the child that reads libibverbs answers about the machine `unlike`, changed by `change`.
+fn answer(library: &Path, trials: bool, change: impl FnOnce(&mut Value)) -> Value {
+    let text = std::fs::read_to_string(verbs::machine("unlike")).expect("a machine");
+    let mut machine: Value = serde_json::from_str(&text).expect("JSON");
+    change(&mut machine);
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), machine.to_string()).expect("room");
+    let gdr = verbs::environment(library, file.path())
+        .into_iter()
+        .fold(Gdr::new(), |gdr, (name, value)| gdr.env(name, value));
+    let run = gdr
         .args(["__read-verbs", &json!({"trials": trials}).to_string()])
         .run();
     assert_eq!(run.code, 0, "{}", run.stderr);
     serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stdout))
 }
 
+/// As [`answer`], where a function fails with this code.
+fn failing(library: &Path, trials: bool, function: &str, code: u32) -> Value {
+    answer(library, trials, |machine| {
+        machine["errors"] = json!({function: code});
+    })
+}
+
 #[test]
-#[ignore = "needs a C compiler, libibverbs-dev"]
 fn opens_devices_only_for_trials() {
-    let directory = library(&[]);
-    let passive = &answer(directory.path(), "sound", false)["read"];
+    let library = verbs::build().expect("the simulated library");
+    let passive = &answer(&library, false, |_| ())["read"];
     assert_eq!(passive["devices"], json!(["mlx5_0", "mlx4_0"]));
     assert_eq!(passive["reg_dmabuf_mr"], json!({"known": true}));
     assert_eq!(passive["trials"], Value::Null);
 
-    let tried = &answer(directory.path(), "sound", true)["read"]["trials"];
+    let tried = &answer(&library, true, |_| ())["read"]["trials"];
     // EBADF is about the file; EOPNOTSUPP says that there is no such operation.
     assert_eq!(
         tried,
@@ -75,26 +61,26 @@ fn opens_devices_only_for_trials() {
 }
 
 #[test]
-#[ignore = "needs a C compiler, libibverbs-dev"]
 fn reports_failing_calls() {
-    let directory = library(&[]);
-    let closed = &answer(directory.path(), "closed", true)["read"]["trials"];
+    let library = verbs::build().expect("the simulated library");
+    let closed = &failing(&library, true, "ibv_open_device", 13)["read"]["trials"];
     for device in ["mlx5_0", "mlx4_0"] {
         assert_eq!(closed[device]["refused"]["code"], 13, "{closed}");
     }
-    let no_domain = &answer(directory.path(), "no-pd", true)["read"]["trials"]["mlx5_0"]["opened"];
+    let no_domain =
+        &failing(&library, true, "ibv_alloc_pd", 12)["read"]["trials"]["mlx5_0"]["opened"];
     assert_eq!(no_domain["dmabuf"]["failed"]["code"], 12, "{no_domain}");
     assert_eq!(no_domain["regions"], json!({"known": 16_777_216}));
 
-    assert_eq!(
-        answer(directory.path(), "none", true)["read"]["devices"],
-        json!([])
-    );
-    assert_eq!(
-        answer(directory.path(), "unserved", false)["read"]["devices"],
-        json!(["mlx5_0"])
-    );
-    let error = &answer(directory.path(), "error", false)["failed"];
+    let none = answer(&library, true, |machine| {
+        machine["verbs"]["devices"] = json!([])
+    });
+    assert_eq!(none["read"]["devices"], json!([]));
+    let one = answer(&library, false, |machine| {
+        machine["verbs"]["devices"] = json!([{"name": "mlx5_0"}]);
+    });
+    assert_eq!(one["read"]["devices"], json!(["mlx5_0"]));
+    let error = &failing(&library, false, "ibv_get_device_list", 1)["failed"];
     assert_eq!(error["code"], 1, "{error}");
     assert!(
         error["reason"]
@@ -105,10 +91,9 @@ fn reports_failing_calls() {
 }
 
 #[test]
-#[ignore = "needs a C compiler, libibverbs-dev"]
 fn old_library_lacks_functions() {
-    let directory = library(&["-DOLD"]);
-    let old = &answer(directory.path(), "sound", true)["read"];
+    let library = verbs::build_old().expect("the simulated library");
+    let old = &answer(&library, true, |_| ())["read"];
     assert_eq!(old["reg_dmabuf_mr"], json!({"known": false}));
     assert_eq!(
         old["trials"]["mlx5_0"]["opened"]["dmabuf"], "not_asked",
@@ -117,12 +102,11 @@ fn old_library_lacks_functions() {
 }
 
 #[test]
-#[ignore = "needs a C compiler, libibverbs-dev"]
 fn invalid_library_is_not_absent() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let text = "no library at all, and long enough to be read as one";
     std::fs::write(directory.path().join("libibverbs.so.1"), text).expect("a file");
-    let failed = &answer(directory.path(), "", false)["failed"];
+    let failed = &answer(directory.path(), false, |_| ())["failed"];
     assert_eq!(failed["code"], Value::Null, "{failed}");
     assert!(
         failed["reason"]

@@ -55,7 +55,7 @@ pub fn whole(gpu: usize) -> Result<(), Return> {
     code.map_or(Ok(()), |code| Err(*code))
 }
 
-/// A function that concerns no GPU: logs the call, stalls, hangs or fails as the machine file says,
+/// A function that concerns no GPU: logs the call, hangs or fails as the machine file says,
 /// else runs `body`.
 pub fn answer(function: &str, body: impl FnOnce() -> Result<(), Return>) -> Return {
     answer_about(function, None, body)

@@ -8,9 +8,9 @@ use gpu_sim::{Item, Kernel};
 
 use crate::answer::{ILLEGAL_ADDRESS, MISALIGNED_ADDRESS, NOT_FOUND, Return};
 use crate::context::reaches;
+use crate::copy;
 use crate::memory::{Block, Kind, range};
 use crate::stream::Stream;
-use crate::{copy, delivery};
 
 /// Known kernels.
 pub const NAMES: [&str; 7] = [
@@ -106,8 +106,7 @@ fn item(name: &str, given: &Parameters, gpu: usize, blocks: u64) -> Result<Optio
             let target = reached(gpu, to, vectors, 16)?;
             let source = reached(gpu, from, vectors, 16)?;
             let bytes = vectors as usize * 16;
-            let flaw = delivery::of_kernel(&source, &target, bytes);
-            return Ok(Some(copy::between(&source, from, &target, to, bytes, flaw)));
+            return Ok(Some(copy::between(&source, from, &target, to, bytes, None)));
         }
         "chase" => {
             let (start, block, mask) = (given.half(1), given.half(3), given.half(5));

@@ -19,16 +19,16 @@
 //!
 //! ```json
 //! {
-//!   "errors": {"cuInit": 802}, "hang_in": "cuInit", "stall": {"cuStreamSynchronize": 250},
+//!   "errors": {"cuInit": 802}, "hang_in": "cuInit",
 //!   "errors_after": {"cuMemcpyPeerAsync": {"calls": 100, "code": 220, "sticky": true}},
 //!   "gpus": [{"errors": {"cuDevicePrimaryCtxRetain": 46}},
-//!            {"errors_after": {"cuStreamSynchronize": {"calls": 3, "code": 719, "sticky": true}}, "downloads": "flip"}],
+//!            {"errors_after": {"cuStreamSynchronize": {"calls": 3, "code": 719, "sticky": true}}}],
 //!   "pair": {"copies": "zero"},
 //!   "pairs": [{"from": 1, "to": 0, "copies": "drop", "can_access": false}]
 //! }
 //! ```
 //!
-//! - `errors`, `errors_after`, `stall` and `hang_in` are common to all simulated libraries (crate
+//! - `errors`, `errors_after` and `hang_in` are common to all simulated libraries (crate
 //!   `fake-machine`). In an element of `gpus` they apply to calls about that device (the first of
 //!   two), or with that GPU's context current.
 //! - A sticky failure acts like an Xid: from then on every function that needs a current context
@@ -37,9 +37,7 @@
 //!   still work, as do queries about devices and addresses.
 //! - `copies` of an ordered pair: the data of `cuMemcpyPeerAsync` and `cuMemcpyDtoDAsync` arrives
 //!   as zeros (`"zero"`), not at all (`"drop"`) or with one bit flipped (`"flip"`), without an
-//!   error, as with a wrong IOMMU setting. `kernel_copies` does the same for the kernel
-//!   `copy_words`, and `uploads` and `downloads` of a GPU for copies from and to the host, except
-//!   copies of 64 bytes or less, which are results.
+//!   error, as with a wrong IOMMU setting.
 //! - If attribute 124 of a GPU is 0, `cuMemGetHandleForAddressRange` returns 801 for its memory.
 //!   Attribute 116 is the result of `cuPointerGetAttribute` for its memory (15), which the
 //!   simulated NIC of crate `fake-verbs` checks.

@@ -5,7 +5,6 @@
 //! - `"errors": {"FUNCTION": 15}`: a function returns that code at every call;
 //! - `"errors_after": {"FUNCTION": {"calls": 4, "code": 700, "sticky": true}}`: only its fifth call
 //!   in this process returns it; the library defines further effects of a sticky failure;
-//! - `"stall": {"FUNCTION": 250}`: a function sleeps that many milliseconds first;
 //! - `"hang_in": "FUNCTION"`: a function sleeps for ever.
 //!
 //! In an element of `gpus`, these apply to the calls that concern that GPU, as defined by the
@@ -84,19 +83,18 @@ impl Machine {
             .filter(|value| !value.is_null())
     }
 
-    /// Error code of a function for any GPU. Stalls or hangs here if injected.
+    /// Error code of a function for any GPU. Hangs here if injected.
     #[must_use]
     pub fn fault(&self, function: &str) -> Option<u32> {
         self.called(function, None).map(|fault| fault.code)
     }
 
-    /// Counts a call that may concern a GPU, and returns its failure. Stalls or hangs here if
-    /// injected.
+    /// Counts a call that may concern a GPU, and returns its failure. Hangs here if injected.
     #[must_use]
     pub fn called(&self, function: &str, gpu: Option<usize>) -> Option<Fault> {
-        delay(self, function);
+        hang(self, function);
         if let Some(gpu) = gpu {
-            delay(&self["gpus"][gpu], function);
+            hang(&self["gpus"][gpu], function);
         }
         // Both are counted in any case.
         let own = gpu.and_then(|gpu| {
@@ -121,11 +119,8 @@ impl Machine {
     }
 }
 
-/// Stalls or hangs if an object injects it.
-fn delay(object: &Value, function: &str) {
-    if let Some(milliseconds) = object["stall"][function].as_u64() {
-        std::thread::sleep(Duration::from_millis(milliseconds));
-    }
+/// Hangs if an object injects it.
+fn hang(object: &Value, function: &str) {
     if object["hang_in"] == function {
         loop {
             std::thread::sleep(Duration::from_secs(3600));

@@ -114,7 +114,16 @@ pub mod verbs {
         Ok(directory)
     }
 
-    /// The machine file `name`: `two`, `roce`.
+    /// As [`build`], without the functions of `fake-verbs/src/newer.rs`.
+    ///
+    /// # Errors
+    ///
+    /// Text of cargo's or the file system's error, for a failing test.
+    pub fn build_old() -> Result<PathBuf, String> {
+        library(Driver::Old, "verbs-", "fake-verbs", "libibverbs.so.1")
+    }
+
+    /// The machine file `name`: `two`, `roce`, `unlike` (the second NIC has another MTU, and no dma-buf registration).
     #[must_use]
     pub fn machine(name: &str) -> PathBuf {
         let machines = workspace().join("crates/fake-verbs/machines");

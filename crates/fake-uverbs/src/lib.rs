@@ -17,7 +17,6 @@
 //! | `FAKE_UVERBS_NIC=1` | the NIC executes; otherwise objects are only stored, and the test drives queues and registers |
 //! | `FAKE_UVERBS_FAIL=P:N:S:V` | request N of queue pair P, both counted from 0 in the process, fails with syndrome S and vendor's syndrome V |
 //! | `FAKE_UVERBS_DROP=P:N` | that request executes but never completes |
-//! | `FAKE_UVERBS_FAIL_RECEIVE`, `FAKE_UVERBS_DROP_RECEIVE` | the same for receives |
 //! | `FAKE_UVERBS_PORT_DOWN=1,2` | these ports are down: requests get no answer |
 //! | `FAKE_UVERBS_DENY=dynamic` | mapping register pages for thread domains fails with EPERM; `all`: every page |
 //! | `FAKE_UVERBS_DEVX=1` | the kernel has DEVX; `old`: DEVX without UMEM from dma-bufs |

@@ -2,20 +2,13 @@
 
 use std::sync::OnceLock;
 
-/// A fault of one request or receive, by queue pair and request, both from 0.
+/// A fault of one request, by queue pair and request, both from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Rule {
     pair: u64,
     request: u64,
     /// Syndrome and vendor's syndrome of the error completion; none if it never completes.
     error: Option<(u8, u8)>,
-}
-
-/// One of the two queues of a queue pair.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
-    Send,
-    Receive,
 }
 
 /// Outcome of a request that a fault imposes.
@@ -44,19 +37,15 @@ pub struct Switches {
     pub denied: Denied,
     /// `FAKE_UVERBS_DMABUF`: errors of UMEM from a dma-buf with the PCIe mapping, and with the default one; 0 is none.
     pub dmabuf: [i32; 2],
-    sends: Vec<Rule>,
-    receives: Vec<Rule>,
+    rules: Vec<Rule>,
     ports_down: Vec<u64>,
 }
 
 impl Switches {
     /// The fate of a request of a queue pair, both counted from 0.
-    pub fn fate(&self, side: Side, pair: u64, request: u64) -> Fate {
-        let rules = match side {
-            Side::Send => &self.sends,
-            Side::Receive => &self.receives,
-        };
-        let rule = rules
+    pub fn fate(&self, pair: u64, request: u64) -> Fate {
+        let rule = self
+            .rules
             .iter()
             .find(|rule| (rule.pair, rule.request) == (pair, request));
         match rule.map(|rule| rule.error) {
@@ -90,11 +79,7 @@ pub fn switches() -> &'static Switches {
                 }
                 _ => [0; 2],
             },
-            sends: rules(&value("FAKE_UVERBS_FAIL"), &value("FAKE_UVERBS_DROP")),
-            receives: rules(
-                &value("FAKE_UVERBS_FAIL_RECEIVE"),
-                &value("FAKE_UVERBS_DROP_RECEIVE"),
-            ),
+            rules: rules(&value("FAKE_UVERBS_FAIL"), &value("FAKE_UVERBS_DROP")),
             ports_down: numbers(&value("FAKE_UVERBS_PORT_DOWN"), ','),
         }
     })

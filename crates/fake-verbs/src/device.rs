@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use ibverbs_sys::{__be64, ibv_context, ibv_context_ops, ibv_device, ibv_device_attr};
 
-use crate::answer::{Errno, count, infallible, pointer_or_null, put, status};
+use crate::answer::{Errno, infallible, pointer_or_null, put, status};
 use crate::machine::{device, devices, guid, limit, of_device, ports};
 use crate::world::{Context, EventCounter, Shared, world};
 use crate::{completion, post};
@@ -95,15 +95,6 @@ pub extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const c_char 
         let device = DEVICES[index(device)?].pointer();
         // SAFETY: one of this library's devices, which are never freed; no reference is made.
         Ok(unsafe { &raw mut (*device).name }.cast())
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int {
-    count("ibv_get_device_index", || {
-        let index = index(device)?;
-        let number = crate::machine::device(index)["index"].as_u64();
-        Ok(c_int::try_from(number.unwrap_or(index as u64)).unwrap_or(-1))
     })
 }
 

@@ -31,11 +31,9 @@ fn rules(value: &'static Value) -> &'static [Value] {
 }
 
 fn matches_opcode(rule: &Value, opcode: &str) -> bool {
-    match rule["opcode"].as_str() {
-        Some(wanted) => wanted == opcode,
-        // Received messages are not requests to send.
-        None => opcode != "recv",
-    }
+    rule["opcode"]
+        .as_str()
+        .is_none_or(|wanted| wanted == opcode)
 }
 
 impl World {
@@ -48,49 +46,17 @@ impl World {
                     && Some(self.counted(of, "fail", place)) == rule["nth"].as_u64()
                 {
                     let status = number(&rule["status"]).unwrap_or(21);
-                    let vendor =
-                        number(&rule["vendor_err"]).unwrap_or_else(|| vendor_error(status));
+                    let vendor = number(&rule["vendor_err"]).unwrap_or(0);
                     fate = Fate::Fails { status, vendor };
                 }
             }
-            if let Some(from) = object["swallow"].as_u64().filter(|_| opcode != "recv")
+            if let Some(from) = object["swallow"].as_u64()
                 && self.counted(of, "swallow", 0) >= from
             {
                 return Fate::Vanishes;
             }
         }
         fate
-    }
-
-    /// Counts one more transfer of a device and returns how its bytes arrive.
-    pub fn delivery(
-        &mut self,
-        device: usize,
-        opcode: &str,
-        bytes: usize,
-        touches_device: bool,
-    ) -> Delivery {
-        let memory = if touches_device { "device" } else { "host" };
-        let mut delivery = Delivery::Bytes;
-        for (of, object) in scopes(device) {
-            for (place, rule) in rules(&object["corrupt"]).iter().enumerate() {
-                let is_meant = matches_opcode(rule, opcode)
-                    && bytes as u64 > rule["over"].as_u64().unwrap_or(0)
-                    && rule["memory"].as_str().is_none_or(|meant| meant == memory);
-                if !is_meant {
-                    continue;
-                }
-                let every = rule["every"].as_u64().unwrap_or(1).max(1);
-                if self.counted(of, "corrupt", place).is_multiple_of(every) {
-                    delivery = match rule["as"].as_str() {
-                        Some("zero") => Delivery::Zeros,
-                        Some("drop") => Delivery::Nothing,
-                        _ => Delivery::Flipped,
-                    };
-                }
-            }
-        }
-        delivery
     }
 
     fn counted(&mut self, of: Option<usize>, rule: &'static str, place: usize) -> u64 {
@@ -100,9 +66,24 @@ impl World {
     }
 }
 
-/// The vendor's syndrome for a status.
-pub fn vendor_error(status: u32) -> u32 {
-    number(&verbs()["vendor_errors"][status.to_string()]).unwrap_or(0)
+/// How the bytes of a transfer of a device arrive.
+pub fn delivery(device: usize, opcode: &str, bytes: usize, touches_device: bool) -> Delivery {
+    let memory = if touches_device { "device" } else { "host" };
+    let is_meant = |rule: &&Value| {
+        matches_opcode(rule, opcode)
+            && bytes as u64 > rule["over"].as_u64().unwrap_or(0)
+            && rule["memory"].as_str().is_none_or(|meant| meant == memory)
+    };
+    let rule = scopes(device)
+        .into_iter()
+        .flat_map(|(_, object)| rules(&object["corrupt"]))
+        .rfind(is_meant);
+    match rule.map(|rule| rule["as"].as_str()) {
+        None => Delivery::Bytes,
+        Some(Some("zero")) => Delivery::Zeros,
+        Some(Some("drop")) => Delivery::Nothing,
+        Some(_) => Delivery::Flipped,
+    }
 }
 
 fn scopes(of: usize) -> [(Option<usize>, &'static Value); 2] {

@@ -14,17 +14,16 @@
 //! ```
 //!
 //! A port inherits from its device, and a device from `verbs`. A device without `ports` has one.
-//! - Device: `name` (default `fake_N`), `index` (default: position), `guid` (hexadecimal digits, with or without colons; default:
+//! - Device: `name` (default `fake_N`), `guid` (hexadecimal digits, with or without colons; default:
 //!   position plus 1), `fw_ver` (`0.0.0`), `limits`: members of `ibv_device_attr` by name, and `max_inline_data`;
 //!   `src/device.rs` has the defaults.
-//! - Port: `state` (`"active"`, `"down"`, `"init"`, `"armed"`), `link_layer` (`"infiniband"`, `"ethernet"`), `lid` (default on
-//!   InfiniBand: the port's running number), `sm_lid` (1), `max_mtu` and `active_mtu` (4096), `max_msg_sz` (1 GiB), `speed` and
-//!   `width` in verbs.h's numbers (128: NDR, 2: 4x), `phys_state` (5, or 2 if down), `pkeys` (`[65535]`), `gids` (default on
+//! - Port: `state` (`"active"`, `"down"`), `link_layer` (`"infiniband"`, `"ethernet"`), `lid` (default on InfiniBand: the port's
+//!   running number), `active_mtu` (4096), `speed` and `width` in verbs.h's numbers (128: NDR, 2: 4x), `gids` (default on
 //!   InfiniBand: one derived from the GUID): type `"ib"`, `"roce1"` or `"roce2"`; null is an empty entry.
 //!
 //! Failures of functions:
 //!
-//! - `errors`, `errors_after`, `stall` and `hang_in` at the top of the file: as for every fake library (crate `fake-machine`),
+//! - `errors`, `errors_after` and `hang_in` at the top of the file: as for every fake library (crate `fake-machine`),
 //!   by function name; functions of the context's table are `ibv_post_send` and so on. A function that returns a pointer gives
 //!   NULL with `errno`, `ibv_poll_cq` gives -1.
 //! - `dmabuf` of a device: `"yes"` (the default), or the error number of every dma-buf registration: 93, 95.
@@ -34,22 +33,20 @@
 //! - `data_direct` of a device: the path of its Data Direct function, or the error number of the query (19: it has none). Without it
 //!   the device is not an mlx5 device (`src/mlx5.rs`).
 //! - `peermem` of a device: if `false`, registering device memory fails with EFAULT. Device memory is what the process's libcuda
-//!   reports as such, and any mapping whose name in `/proc/self/maps` contains `device_memory` (`memfd:fake-cuda`). Memory that
-//!   libcuda reports as not capable of GPUDirect RDMA (pointer attribute 15) always fails.
+//!   reports as such. Memory that it reports as not capable of GPUDirect RDMA (pointer attribute 15) always fails.
 //! - `memlock` of `verbs`: the bytes that can be registered, in whole pages, before ENOMEM. Device memory does not count.
 //!
 //! Faults of work requests. In `verbs` they count the requests of all devices, in a device those of that device, from 1, in the
 //! order in which they are posted to send queues:
 //!
 //! - `"fail": [{"nth": 3, "status": 12, "vendor_err": 129}]`: the third ends with this status and moves no data. `"opcode"`
-//!   restricts the count to `"send"`, `"write"`, `"read"`, `"fetch_add"`, `"compare_swap"`, or `"recv"`: messages received.
+//!   restricts the count to `"send"`, `"write"`, `"read"`, `"fetch_add"` or `"compare_swap"`.
 //! - `"swallow": 5`: from the fifth on, requests never complete and move no data, even if the queue pair fails.
-//! - `"corrupt": {"every": 2, "as": "flip"}`: every second data transfer, atomic operations included, arrives as zeros (`"zero"`),
-//!   not at all (`"drop"`) or with one wrong bit in the middle byte (`"flip"`), and succeeds. `"opcode"` as above; `"over": 64`
-//!   counts only larger ones; `"memory": "device"` or `"host"` only those that touch device memory, or do not. Also a list.
+//! - `"corrupt": {"as": "flip"}`: each data transfer, atomic operations included, arrives as zeros (`"zero"`), not at all
+//!   (`"drop"`) or with one wrong bit in the middle byte (`"flip"`), and succeeds. `"opcode"` as above; `"over": 64`: only larger
+//!   ones; `"memory": "device"` or `"host"`: only those that touch device memory, or do not. Also a list.
 //! - `"port_down_after": 10`, in a port, a device or `verbs`: the port goes down with its tenth work request and reports
 //!   `IBV_EVENT_PORT_ERR`; later requests end with retry exceeded.
-//! - `"vendor_errors": {"12": 129}` of `verbs`: `vendor_err` of completions with this status; default 0.
 
 use std::net::Ipv6Addr;
 use std::sync::LazyLock;

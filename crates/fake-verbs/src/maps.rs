@@ -8,7 +8,6 @@ use fake_machine::dmabuf::{PAGE, Part};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::answer::Errno;
-use crate::machine::of_device;
 use crate::world::errno;
 
 /// EFAULT unless the whole range is mapped readable, and writable if `writes`. Does not touch the memory.
@@ -37,7 +36,6 @@ struct Map<'text> {
     start: u64,
     end: u64,
     rights: &'text str,
-    name: &'text str,
 }
 
 impl<'text> Map<'text> {
@@ -49,21 +47,14 @@ impl<'text> Map<'text> {
             start: u64::from_str_radix(start, 16).ok()?,
             end: u64::from_str_radix(end, 16).ok()?,
             rights,
-            name: words.nth(3).unwrap_or_default().trim_start(),
         })
     }
 }
 
-/// True for GPU memory, by the name of the mapping or by the process's libcuda.
-pub fn is_device_memory(device: usize, address: u64) -> bool {
-    let part = of_device(device, "device_memory")
-        .as_str()
-        .unwrap_or("memfd:fake-cuda");
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let mut maps = maps.lines().filter_map(Map::of);
-    let named = maps.any(|map| (map.start..map.end).contains(&address) && map.name.contains(part));
+/// True for GPU memory, by the process's libcuda.
+pub fn is_device_memory(address: u64) -> bool {
     // CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_MEMORYTYPE_DEVICE.
-    named || cuda_attribute(2, address) == Some(2)
+    cuda_attribute(2, address) == Some(2)
 }
 
 /// True if CUDA says that GPUDirect RDMA does not reach the address: the driver gives its pages to no peer memory client.

@@ -11,7 +11,7 @@ use crate::answer::{Errno, note, pointer_or_null, status};
 use crate::bytes::Segment;
 use crate::device::attributes;
 use crate::machine::{of_device, verbs};
-use crate::maps::{Mapping, check, is_device_memory, is_out_of_reach, is_over_pcie};
+use crate::maps::{Mapping, check, is_device_memory, is_out_of_reach};
 use crate::world::{Domain, Region, Sge, Shared, World, world};
 
 const LOCAL_WRITE: u32 = ibv_access_flags::IBV_ACCESS_LOCAL_WRITE.0;
@@ -109,7 +109,7 @@ fn register(
     let end = address.checked_add(bytes).ok_or(libc::EINVAL)? as u64;
     check(address as u64, bytes as u64, access & LOCAL_WRITE != 0)?;
     let ends = [address as u64, end - 1];
-    let is_device_memory = ends.iter().any(|at| is_device_memory(device, *at));
+    let is_device_memory = ends.iter().any(|at| is_device_memory(*at));
     let has_peer =
         || of_device(device, "peermem") != false && !ends.iter().any(|at| is_out_of_reach(*at));
     if is_device_memory && !has_peer() {
@@ -126,27 +126,6 @@ fn register(
         locked,
         None,
     )
-}
-
-/// Accepts any file that can be mapped as a dma-buf; of a dma-buf of the fake CUDA, the exported part.
-#[unsafe(no_mangle)]
-pub extern "C" fn ibv_reg_dmabuf_mr(
-    pd: *mut ibv_pd,
-    offset: u64,
-    bytes: usize,
-    iova: u64,
-    file: c_int,
-    access: c_int,
-) -> *mut ibv_mr {
-    pointer_or_null("ibv_reg_dmabuf_mr", || {
-        let mapping = if is_over_pcie(file) {
-            "pcie"
-        } else {
-            "default"
-        };
-        // A bit mask; the sign does not matter.
-        register_file(pd, (offset, bytes, iova), file, access as c_uint, mapping)
-    })
 }
 
 /// Registers a dma-buf. `mapping` names what it is exported with, or who accesses it.
@@ -205,7 +184,7 @@ pub extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
 
 impl World {
     #[allow(clippy::too_many_arguments)] // One per member of `ibv_mr` and `Region`.
-    fn enter(
+    pub fn enter(
         &mut self,
         pd: *mut ibv_pd,
         (shown, start, bytes): (*mut c_void, usize, usize),

@@ -12,7 +12,7 @@ use crate::answer::{Errno, note, pointer_or_null, put, status};
 use crate::device::attributes;
 use crate::fate::Fate;
 use crate::machine::{limit, ports};
-use crate::port::{mtu, mtu_number, pkeys};
+use crate::port::{PKEYS, mtu, mtu_number};
 use crate::route::is_sound;
 use crate::state::may_change;
 use crate::world::{Pair, Shared, World, until_acknowledged, world};
@@ -251,11 +251,11 @@ fn changed(pair: &Pair, wanted: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_attr, 
     let most = |limit: c_int| u8::try_from(limit).unwrap_or(u8::MAX);
     take! {
         IBV_QP_PORT: port_num, (1..=ports(device)).contains(&now.port_num);
-        IBV_QP_PKEY_INDEX: pkey_index, usize::from(now.pkey_index) < pkeys(device, now.port_num).len();
+        IBV_QP_PKEY_INDEX: pkey_index, usize::from(now.pkey_index) < PKEYS.len();
         IBV_QP_ACCESS_FLAGS: qp_access_flags, true;
         IBV_QP_QKEY: qkey, true;
         IBV_QP_AV: ah_attr, is_sound(device, &now.ah_attr).is_ok();
-        IBV_QP_PATH_MTU: path_mtu, (1..=mtu_number(mtu(device, now.port_num, "active_mtu"))).contains(&now.path_mtu);
+        IBV_QP_PATH_MTU: path_mtu, (1..=mtu_number(mtu(device, now.port_num))).contains(&now.path_mtu);
         IBV_QP_DEST_QPN: dest_qp_num, now.dest_qp_num <= NUMBER;
         IBV_QP_RQ_PSN: rq_psn, true;
         IBV_QP_SQ_PSN: sq_psn, true;

@@ -4,12 +4,12 @@ use std::ffi::c_int;
 use std::mem::offset_of;
 
 use ibverbs_sys::{
-    __be16, IBV_LINK_LAYER_ETHERNET, IBV_LINK_LAYER_INFINIBAND, ibv_context, ibv_gid,
-    ibv_gid_entry, ibv_mtu, ibv_port_attr, ibv_port_state,
+    __be16, IBV_LINK_LAYER_ETHERNET, IBV_LINK_LAYER_INFINIBAND, IBV_MTU_4096, ibv_context, ibv_gid,
+    ibv_mtu, ibv_port_attr, ibv_port_state,
 };
 
-use crate::answer::{Errno, minus_one, put, run, status};
-use crate::machine::{Gid, gids, is_ethernet, lid, of_port, port_number, ports};
+use crate::answer::{Errno, minus_one, put, status};
+use crate::machine::{gids, is_ethernet, lid, of_port, port_number, ports};
 use crate::world::{World, world};
 
 /// A port's state: of the machine file, or down after a fault.
@@ -23,15 +23,13 @@ pub fn state(world: &World, device: usize, port: u8) -> ibv_port_state::Type {
     }
     match of_port(device, port, "state").as_str() {
         Some("down") => ibv_port_state::IBV_PORT_DOWN,
-        Some("init") => ibv_port_state::IBV_PORT_INIT,
-        Some("armed") => ibv_port_state::IBV_PORT_ARMED,
         _ => ibv_port_state::IBV_PORT_ACTIVE,
     }
 }
 
-/// A packet's payload in bytes, by `max_mtu` or `active_mtu`.
-pub fn mtu(device: usize, port: u8, key: &str) -> u32 {
-    port_number(device, port, key, 4096)
+/// A packet's payload in bytes.
+pub fn mtu(device: usize, port: u8) -> u32 {
+    port_number(device, port, "active_mtu", 4096)
 }
 
 /// verbs.h's number for an MTU in bytes: 256 is 1, 4096 is 5.
@@ -39,23 +37,18 @@ pub fn mtu_number(bytes: u32) -> ibv_mtu {
     (bytes.max(256).ilog2() - 7).min(5)
 }
 
-pub fn longest(device: usize, port: u8) -> u32 {
-    port_number(device, port, "max_msg_sz", 1 << 30)
-}
+/// `max_msg_sz`: the longest message in bytes.
+pub const LONGEST: u32 = 1 << 30;
 
-/// A port's partition keys.
-pub fn pkeys(device: usize, port: u8) -> Vec<u16> {
-    let keys = of_port(device, port, "pkeys").as_array();
-    let key = |key: &serde_json::Value| {
-        key.as_u64()
-            .and_then(|key| u16::try_from(key).ok())
-            .unwrap_or(0)
-    };
-    keys.map_or_else(|| vec![0xffff], |keys| keys.iter().map(key).collect())
-}
+/// The partition keys of each port.
+pub const PKEYS: [u16; 1] = [0xffff];
 
 /// The device of a context; EINVAL if it has no such port.
-fn device_of(world: &World, context: *mut ibv_context, port: u32) -> Result<(usize, u8), Errno> {
+pub fn device_of(
+    world: &World,
+    context: *mut ibv_context,
+    port: u32,
+) -> Result<(usize, u8), Errno> {
     let device = world.context(context)?.device;
     let port = u8::try_from(port)
         .ok()
@@ -70,21 +63,17 @@ fn attributes(world: &World, device: usize, port: u8) -> ibv_port_attr {
     let size = |length: usize| u16::try_from(length).unwrap_or(u16::MAX);
     ibv_port_attr {
         state,
-        max_mtu: mtu_number(mtu(device, port, "max_mtu")),
-        active_mtu: mtu_number(mtu(device, port, "active_mtu")),
+        max_mtu: IBV_MTU_4096,
+        active_mtu: mtu_number(mtu(device, port)),
         gid_tbl_len: size(gids(device, port).len()).into(),
-        max_msg_sz: longest(device, port),
-        pkey_tbl_len: size(pkeys(device, port).len()),
+        max_msg_sz: LONGEST,
+        pkey_tbl_len: size(PKEYS.len()),
         lid: lid(device, port),
-        sm_lid: port_number(device, port, "sm_lid", u16::from(!ethernet)),
+        sm_lid: u16::from(!ethernet),
         active_width: port_number(device, port, "width", 2),
         active_speed: port_number(device, port, "speed", 128),
         // Polling, LinkUp.
-        phys_state: if is_down {
-            2
-        } else {
-            port_number(device, port, "phys_state", 5)
-        },
+        phys_state: if is_down { 2 } else { 5 },
         link_layer: match ethernet {
             true => IBV_LINK_LAYER_ETHERNET as u8,
             false => IBV_LINK_LAYER_INFINIBAND as u8,
@@ -155,84 +144,11 @@ pub unsafe extern "C" fn ibv_query_pkey(
     out: *mut __be16,
 ) -> c_int {
     minus_one("ibv_query_pkey", || {
-        let (device, port) = device_of(&world(), context, port.into())?;
-        let table = pkeys(device, port);
+        device_of(&world(), context, port.into())?;
         let key = usize::try_from(index)
             .ok()
-            .and_then(|index| table.get(index));
+            .and_then(|index| PKEYS.get(index));
         // SAFETY: the caller's guarantee.
         unsafe { put(out, key.ok_or(libc::EINVAL)?.to_be()) }
     })
-}
-
-fn entry(port: u8, index: usize, gid: Gid) -> ibv_gid_entry {
-    ibv_gid_entry {
-        gid: ibv_gid { raw: gid.raw },
-        gid_index: u32::try_from(index).unwrap_or(u32::MAX),
-        port_num: port.into(),
-        gid_type: gid.kind,
-        ndev_ifindex: gid.ifindex,
-    }
-}
-
-/// Called by verbs.h's inline `ibv_query_gid_ex`.
-///
-/// # Safety
-///
-/// `out` is null or valid for a write.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn _ibv_query_gid_ex(
-    context: *mut ibv_context,
-    port: u32,
-    index: u32,
-    out: *mut ibv_gid_entry,
-    flags: u32,
-    size: usize,
-) -> c_int {
-    status("_ibv_query_gid_ex", || {
-        let (device, port) = device_of(&world(), context, port)?;
-        if flags != 0 || size != size_of::<ibv_gid_entry>() {
-            return Err(libc::EINVAL);
-        }
-        let table = gids(device, port);
-        let index = index as usize;
-        let gid = table.get(index).ok_or(libc::EINVAL)?.ok_or(libc::ENODATA)?;
-        // SAFETY: the caller's guarantee.
-        unsafe { put(out, entry(port, index, gid)) }
-    })
-}
-
-/// Called by verbs.h's inline `ibv_query_gid_table`.
-///
-/// # Safety
-///
-/// `out` is valid for writes of `most` entries.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn _ibv_query_gid_table(
-    context: *mut ibv_context,
-    out: *mut ibv_gid_entry,
-    most: usize,
-    flags: u32,
-    size: usize,
-) -> isize {
-    let found = run("_ibv_query_gid_table", || {
-        let (device, _) = device_of(&world(), context, 1)?;
-        let mut found = Vec::new();
-        for port in 1..=ports(device) {
-            let table = gids(device, port).into_iter().enumerate();
-            found.extend(table.filter_map(|(index, gid)| Some(entry(port, index, gid?))));
-        }
-        if flags != 0 || size != size_of::<ibv_gid_entry>() || found.len() > most {
-            return Err(libc::EINVAL);
-        }
-        for (place, entry) in found.iter().enumerate() {
-            // SAFETY: the caller's guarantee; there are no more than `most`.
-            unsafe { put(out.wrapping_add(place), *entry)? };
-        }
-        Ok(found.len())
-    });
-    found.map_or_else(
-        |code| -(code as isize),
-        |count| count.try_into().unwrap_or(0),
-    )
 }

@@ -8,9 +8,9 @@ use ibverbs_sys::{
 use crate::abi::{Completion, EVENT_QP_ACCESS_ERR, EVENT_QP_REQ_ERR, Element};
 use crate::bytes::{Delivery, Segment, after, change, deliver, first, length};
 use crate::device::attributes;
-use crate::fate::{Fate, vendor_error};
+use crate::fate::{Fate, delivery};
 use crate::machine::{gid_at, lid, of_port};
-use crate::port::{longest, mtu};
+use crate::port::{LONGEST, mtu};
 use crate::world::{Entry, Pair, Receive, Sge, Side, World, raw};
 
 const REMOTE_WRITE: u32 = ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0;
@@ -184,7 +184,7 @@ impl World {
         };
         let bytes = length(&local);
         let is_atomic = matches!(work.target, Target::Atomic { .. });
-        if bytes > longest(pair.device, pair.now.port_num) as usize || (is_atomic && bytes != 8) {
+        if bytes > LONGEST as usize || (is_atomic && bytes != 8) {
             return failed(status::IBV_WC_LOC_LEN_ERR);
         }
         if takes && pair.now.max_rd_atomic == 0 {
@@ -311,7 +311,7 @@ impl World {
         };
         let (address, is_device_memory, device) = (word.address, word.is_device_memory, end.device);
         // A lost operation changes nothing; a corrupt one returns a wrong old value.
-        let how = self.delivery(device, name_of(work.opcode), 8, is_device_memory);
+        let how = delivery(device, name_of(work.opcode), 8, is_device_memory);
         let adds = work.opcode == ibv_wr_opcode::IBV_WR_ATOMIC_FETCH_AND_ADD;
         let changed = |old: u64| match adds {
             _ if how == Delivery::Nothing => old,
@@ -363,7 +363,7 @@ impl World {
         if *domain != pair.domain {
             return failed(status::IBV_WC_LOC_QP_OP_ERR);
         }
-        if bytes > mtu(device, port, "active_mtu") as usize {
+        if bytes > mtu(device, port) as usize {
             return failed(status::IBV_WC_LOC_LEN_ERR);
         }
         // The highest bit selects the queue pair's own Q_Key.
@@ -423,14 +423,10 @@ impl World {
         let Some(end) = self.pairs.get_mut(&peer) else {
             return Received::Broken;
         };
-        let (device, domain) = (end.device, end.domain);
+        let domain = end.domain;
         let Some(receive) = end.receives.pop_front() else {
             return Received::NoRequest;
         };
-        if let Fate::Fails { status, vendor } = self.fate(device, "recv") {
-            self.break_receive(peer, &receive, status, Some(vendor));
-            return Received::Broken;
-        }
         let before = if message.header.is_some() { HEADER } else { 0 };
         let bytes = length(message.payload);
         let Some(room) = self.local(domain, &receive.sges, true) else {
@@ -469,7 +465,7 @@ impl World {
             .iter()
             .chain(to)
             .any(|segment| segment.is_device_memory);
-        let how = self.delivery(device, name_of(work.opcode), bytes, touches_device);
+        let how = delivery(device, name_of(work.opcode), bytes, touches_device);
         // SAFETY: registered memory, which stays mapped while it is registered, or the request's inline data; the access rights of
         // the target allow the write.
         unsafe { deliver(from, to, how) };
@@ -557,7 +553,7 @@ impl World {
 fn error_completion(status: u32, vendor: Option<u32>) -> Completion {
     Completion {
         status,
-        vendor_err: vendor.unwrap_or_else(|| vendor_error(status)),
+        vendor_err: vendor.unwrap_or(0),
         ..Completion::default()
     }
 }

@@ -1,7 +1,10 @@
 //! Example `devinfo` with fake libraries of different behaviour, with the machine's own, and without any.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
+
+use fake_nvml_build::verbs;
+use serde_json::{Value, json};
 
 /// The example, built beside this test.
 fn devinfo() -> PathBuf {
@@ -11,55 +14,37 @@ fn devinfo() -> PathBuf {
     path.join("examples/devinfo")
 }
 
-/// A directory with a fake library.
-fn fake(name: &str, flags: &[&str]) -> PathBuf {
-    let directory = std::env::temp_dir().join(format!("gdr-verbs-{name}-{}", std::process::id()));
-    std::fs::create_dir_all(&directory).expect("a temporary directory");
-    let output = Command::new("cc")
-        .args([
-            "-shared",
-            "-fPIC",
-            "-w",
-            "-Wl,-soname,libibverbs.so.1",
-            "-o",
-        ])
-        .arg(directory.join("libibverbs.so.1"))
-        .args(flags)
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake/libibverbs.c"))
-        .output()
-        .expect("a C compiler");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    directory
+/// Runs the example with the fake library in a directory and the machine `unlike`, changed by `change`.
+fn on(library: &Path, change: impl FnOnce(&mut Value)) -> (bool, String) {
+    let text = std::fs::read_to_string(verbs::machine("unlike")).expect("a machine");
+    let mut machine: Value = serde_json::from_str(&text).expect("JSON");
+    change(&mut machine);
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), machine.to_string()).expect("room");
+    run(Command::new(devinfo()).envs(verbs::environment(library, file.path())))
 }
 
-fn run(libraries: &Path, behaviour: &str) -> (bool, String) {
-    let output: Output = Command::new(devinfo())
-        .env("LD_LIBRARY_PATH", libraries)
-        .env("FAKE_VERBS", behaviour)
-        .output()
-        .expect("cargo test builds the examples");
+fn run(command: &mut Command) -> (bool, String) {
+    let output = command.output().expect("cargo test builds the examples");
     (
         output.status.success(),
         String::from_utf8_lossy(&output.stdout).into_owned(),
     )
 }
 
+/// Runs the example with the libraries in a directory.
+fn with(directory: &Path) -> (bool, String) {
+    run(Command::new(devinfo()).env("LD_LIBRARY_PATH", directory))
+}
+
 #[test]
-#[ignore = "needs a C compiler, libibverbs-dev"]
 fn prints_devices() {
-    let directory = fake("sound", &[]);
-    let (well, text) = run(&directory, "sound");
+    let directory = verbs::build().expect("the fake library");
+    let (well, text) = on(&directory, |_| ());
     let want = format!(
         "library: {}/libibverbs.so.1\n\
          dma-buf symbol: true\n\
-         missing: ibv_get_device_index ibv_query_gid ibv_query_pkey _ibv_query_gid_ex ibv_reg_mr_iova2 ibv_dereg_mr \
-         ibv_create_comp_channel ibv_destroy_comp_channel ibv_get_cq_event ibv_ack_cq_events ibv_get_async_event \
-         ibv_ack_async_event ibv_create_ah ibv_destroy_ah ibv_create_cq ibv_destroy_cq ibv_create_qp ibv_query_qp \
-         ibv_modify_qp ibv_destroy_qp ibv_reg_mr\n\
+         missing: \n\
          device: mlx5_0\n\
          \x20 firmware 28.39.1002, 1 ports, 131072 queue pairs, 16777216 regions\n\
          \x20 port 1: Active, Ethernet, MTU 4096 of 4096, lid 7\n\
@@ -75,51 +60,53 @@ fn prints_devices() {
         directory.display()
     );
     assert_eq!((well, text), (true, want));
-    std::fs::remove_dir_all(directory).expect("it was ours");
 }
 
 #[test]
-#[ignore = "needs a C compiler, libibverbs-dev"]
 fn failing_library() {
-    let directory = fake("fails", &[]);
-    for (behaviour, well, says) in [
-        ("none", true, "ibv_reg_mr\n"),
-        ("unserved", true, "device: mlx5_0\n"),
+    let directory = verbs::build().expect("the fake library");
+    let fails = |function: &str, code: u32| json!({function: code});
+    for (member, value, well, says) in [
         (
-            "error",
+            "errors",
+            fails("ibv_get_device_list", 1),
             false,
             "error: libibverbs cannot list RDMA devices: Operation not permitted (os error 1)\n",
         ),
         (
-            "closed",
+            "errors",
+            fails("ibv_open_device", 13),
             true,
-            "device: mlx5_0\n  cannot open mlx5_0: Permission denied (os error 13)\n",
+            "device: mlx5_0\n  cannot open mlx5_0: Permission denied (os error 13)\ndevice: mlx4_0\n",
         ),
         (
-            "no-pd",
+            "errors",
+            fails("ibv_alloc_pd", 12),
             true,
-            "  mlx5_0: ibv_alloc_pd failed: Cannot allocate memory (os error 12)\n",
+            "  mlx4_0: ibv_alloc_pd failed: Cannot allocate memory (os error 12)\n",
         ),
+        ("verbs", json!({"devices": []}), true, "missing: \n"),
     ] {
-        let (status, text) = run(&directory, behaviour);
-        assert_eq!(status, well, "{behaviour}: {text}");
-        assert!(text.contains(says), "{behaviour}: {text}");
+        let (status, text) = on(&directory, |machine| machine[member] = value);
+        assert_eq!(status, well, "{text}");
+        assert!(text.contains(says), "{says}: {text}");
         assert_eq!(
-            text.contains("mlx4_0"),
-            matches!(behaviour, "closed" | "no-pd"),
-            "{behaviour}: {text}"
+            text.contains("device: "),
+            member == "errors" && well,
+            "{text}"
         );
     }
-    std::fs::remove_dir_all(directory).expect("it was ours");
 }
 
 #[test]
-#[ignore = "needs a C compiler, libibverbs-dev"]
 fn old_library() {
-    let directory = fake("old", &["-DOLD"]);
-    let (well, text) = run(&directory, "sound");
+    let directory = verbs::build_old().expect("the fake library");
+    let (well, text) = on(&directory, |_| ());
     assert!(well, "{text}");
     assert!(text.contains("dma-buf symbol: false\n"), "{text}");
+    let missing =
+        "missing: ibv_get_device_index _ibv_query_gid_ex _ibv_query_gid_table ibv_reg_dmabuf_mr\n";
+    assert!(text.contains(missing), "{text}");
     assert!(
         text.contains("  the machine's rdma-core is too old: it has no _ibv_query_gid_table"),
         "{text}"
@@ -128,25 +115,19 @@ fn old_library() {
         text.contains("  the machine's rdma-core is too old: it has no ibv_reg_dmabuf_mr"),
         "{text}"
     );
-    std::fs::remove_dir_all(directory).expect("it was ours");
 }
 
 #[test]
 fn invalid_library_file() {
-    let directory = std::env::temp_dir().join(format!("gdr-verbs-none-{}", std::process::id()));
-    std::fs::create_dir_all(&directory).expect("a temporary directory");
-    std::fs::write(
-        directory.join("libibverbs.so.1"),
-        "this is no library of any kind",
-    )
-    .expect("a file");
-    let (well, text) = run(&directory, "");
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let text = "this is no library of any kind";
+    std::fs::write(directory.path().join("libibverbs.so.1"), text).expect("a file");
+    let (well, text) = with(directory.path());
     assert!(!well);
     assert!(
         text.starts_with("error: libibverbs.so.1 cannot be loaded: "),
         "{text}"
     );
-    std::fs::remove_dir_all(directory).expect("it was ours");
 }
 
 /// Debian's library has every function; a machine without devices lists none.
@@ -156,7 +137,7 @@ fn installed_library() {
         .arg("-p")
         .output()
         .is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("libibverbs.so.1"));
-    let (well, text) = run(Path::new("/nowhere"), "");
+    let (well, text) = with(Path::new("/nowhere"));
     match there {
         true if well => assert!(text.contains("dma-buf symbol: true\nmissing: \n"), "{text}"),
         // A kernel without RDMA lists no devices.

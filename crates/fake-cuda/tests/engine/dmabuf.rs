@@ -143,35 +143,6 @@ fn dma_buf_range_checks() {
 }
 
 #[test]
-fn unsupported_export() {
-    let test = "dmabuf::unsupported_export";
-    on(test, &machine(&json!({})), |cuda| {
-        let contexts = cuda.start(2);
-        let first = cuda.allocate(PAGE).expect("memory");
-        assert_eq!(cuda.export(first, PAGE, DMA_BUF, PCIE).map(drop), Ok(()));
-        assert_eq!(cuda.pointer_attribute(15, first), Ok(1));
-        assert_eq!(cuda.current(contexts[1]), 0);
-        let second = cuda.allocate(PAGE).expect("memory");
-        assert_eq!(cuda.export(second, PAGE, DMA_BUF, 0).map(drop), Err(801));
-        assert_eq!(cuda.pointer_attribute(15, second), Ok(0));
-        // The memory's GPU matters, not the current one.
-        assert_eq!(cuda.export(first, PAGE, DMA_BUF, 0).map(drop), Ok(()));
-        assert_eq!(cuda.pointer_attribute(15, 64), Err(1), "without memory");
-    });
-}
-
-#[test]
-fn unknown_pcie_flag() {
-    let old = machine(&json!({"dmabuf_pcie": false}));
-    on("dmabuf::unknown_pcie_flag", &old, |cuda| {
-        cuda.start(1);
-        let memory = cuda.allocate(PAGE).expect("memory");
-        assert_eq!(cuda.export(memory, PAGE, DMA_BUF, PCIE).map(drop), Err(1));
-        assert_eq!(cuda.export(memory, PAGE, DMA_BUF, 0).map(drop), Ok(()));
-    });
-}
-
-#[test]
 fn unsupported_pcie_flag() {
     let refuses = machine(&json!({"dmabuf_pcie": 801}));
     on("dmabuf::unsupported_pcie_flag", &refuses, |cuda| {

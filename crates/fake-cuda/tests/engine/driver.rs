@@ -151,14 +151,6 @@ impl Cuda {
         answer(code, out).map(|file| unsafe { File::from_raw_fd(file) })
     }
 
-    /// Attribute of an address with the size of an unsigned int.
-    pub fn pointer_attribute(&self, attribute: u32, address: u64) -> Result<u32, u32> {
-        let mut out: u32 = u32::MAX;
-        let place = (&raw mut out).cast();
-        let code = call!(self, cuPointerGetAttribute(place => *mut c_void, attribute => u32, address => u64));
-        answer(code, out)
-    }
-
     pub fn free(&self, address: u64) -> u32 {
         call!(self, cuMemFree_v2(address => u64))
     }

@@ -1,7 +1,5 @@
 //! Failures injected by the machine file.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
 
 use crate::driver::{on, seeing};
@@ -68,90 +66,6 @@ fn error_of_one_gpu() {
 }
 
 #[test]
-fn silent_peer_copy_faults() {
-    let more = json!({"pairs": [
-        {"from": 0, "to": 1, "copies": "zero"},
-        {"from": 1, "to": 0, "copies": "drop"},
-    ]});
-    on(
-        "misbehaviour::silent_peer_copy_faults",
-        &machine(&more),
-        |cuda| {
-            let contexts = cuda.start(2);
-            let here = cuda.allocate(64).expect("memory");
-            assert_eq!(cuda.upload(here, b"here"), 0);
-            assert_eq!(cuda.current(contexts[1]), 0);
-            let there = cuda.allocate(64).expect("memory");
-            assert_eq!(cuda.upload(there, b"there"), 0);
-            assert_eq!(
-                cuda.peer_copy((here, contexts[0]), (there, contexts[1]), 4),
-                0
-            );
-            assert_eq!(cuda.download(here, 4), Ok(b"here".to_vec()));
-            assert_eq!(
-                cuda.peer_copy((there, contexts[1]), (here, contexts[0]), 4),
-                0
-            );
-            assert_eq!(cuda.download(there, 5), Ok(b"\0\0\0\0e".to_vec()));
-            assert_eq!(
-                cuda.copy(there + 8, there + 4, 1),
-                0,
-                "copies within a GPU are correct"
-            );
-            assert_eq!(cuda.download(there + 8, 1), Ok(b"e".to_vec()));
-        },
-    );
-}
-
-#[test]
-fn kernel_and_host_copy_faults() {
-    let more = json!({
-        "gpus": [{"uploads": "flip"}, {"downloads": "zero"}],
-        "pair": {"can_access": true, "kernel_copies": "flip"},
-    });
-    let test = "misbehaviour::kernel_and_host_copy_faults";
-    on(test, &machine(&more), |cuda| {
-        let contexts = cuda.start(2);
-        let here = cuda.allocate(128).expect("memory");
-        assert_eq!(cuda.upload(here, &[1; 100]), 0);
-        let mut wrong = vec![1; 100];
-        wrong[50] = 0x11;
-        assert_eq!(cuda.download(here, 100), Ok(wrong));
-        assert_eq!(cuda.upload(here, &[1; 64]), 0);
-        assert_eq!(cuda.download(here, 64), Ok(vec![1; 64]), "a result");
-        assert_eq!(cuda.current(contexts[1]), 0);
-        let there = cuda.allocate(128).expect("memory");
-        assert_eq!(cuda.enable(contexts[0]), 0);
-        assert_eq!(cuda.launch("copy_words", &[there, here, 2], 1, 0), 0);
-        let mut wrong = vec![1; 32];
-        wrong[16] = 0x11;
-        assert_eq!(cuda.download(there, 32), Ok(wrong));
-        assert_eq!(cuda.download(there, 100), Ok(vec![0; 100]));
-        assert_eq!(
-            cuda.peer_copy((there, contexts[1]), (here, contexts[0]), 32),
-            0
-        );
-        assert_eq!(cuda.download(there, 32), Ok(vec![1; 32]));
-    });
-}
-
-#[test]
-fn stall() {
-    let more = json!({"gpus": [{}, {"stall": {"cuStreamSynchronize": 40}}], "stall": {"cuStreamSynchronize": 20}});
-    on("misbehaviour::stall", &machine(&more), |cuda| {
-        let contexts = cuda.start(2);
-        let started = Instant::now();
-        assert_eq!(cuda.synchronize(0), 0);
-        let one = started.elapsed();
-        assert!(one >= Duration::from_millis(20), "{one:?}");
-        assert_eq!(cuda.current(contexts[1]), 0);
-        assert_eq!(cuda.synchronize(0), 0);
-        let other = started.elapsed() - one;
-        assert!(other >= Duration::from_millis(60), "{other:?}");
-    });
-}
-
-#[test]
 fn codes_have_names() {
     on(
         "misbehaviour::codes_have_names",
@@ -193,24 +107,4 @@ visible! {
     seen_by_the_beginning_of_a_uuid_of_many: "0,GPU-6770" => &[0];
     seen_none_of_an_empty_list: "" => &[];
     seen_none_of_nonsense: "all" => &[];
-}
-
-#[test]
-fn io_memory_errors() {
-    let more = json!({"gpus": [{"io_memory": 800}, {}], "gpu": {"io_memory": 304}});
-    on("misbehaviour::io_memory_errors", &machine(&more), |cuda| {
-        let contexts = cuda.start(2);
-        let mut page = vec![0_u8; 4096];
-        assert_eq!(cuda.current(contexts[0]), 0);
-        assert_eq!(
-            (cuda.register_as(7, &mut page), cuda.register(&mut page)),
-            (800, 0)
-        );
-        assert_eq!(cuda.unregister(&mut page), 0);
-        assert_eq!(cuda.current(contexts[1]), 0);
-        assert_eq!(
-            (cuda.register_as(7, &mut page), cuda.register(&mut page)),
-            (304, 0)
-        );
-    });
 }

@@ -7,7 +7,6 @@ use crate::nic::region::right;
 use crate::nic::syndrome::{self, vendor};
 use crate::nic::world::World;
 use crate::nic::wqe::{self, DataSegment};
-use crate::switches::{Fate, Side, switches};
 
 /// A message: payload for the receive, or none if the data was written elsewhere.
 pub struct Message<'a> {
@@ -40,18 +39,13 @@ impl World {
         if pair.receives_left() == 0 {
             return Received::NoReceive;
         }
-        let fate = switches().fate(Side::Receive, pair.index, pair.receives_ended);
-        if let Fate::Fails { syndrome, vendor } = fate {
-            self.end_receive(handle, Err((syndrome, vendor)), from, message, true);
-            return Received::Broken;
-        }
         let failed = |syndrome: u8| Err((syndrome, vendor(syndrome)));
         let (ended, received) = match self.place(handle, message.payload) {
             Ok(()) => (Ok(()), Received::Taken),
             Err(syndrome::LOCAL_LENGTH) => (failed(syndrome::LOCAL_LENGTH), Received::TooLong),
             Err(syndrome) => (failed(syndrome), Received::Broken),
         };
-        self.end_receive(handle, ended, from, message, fate != Fate::Vanishes);
+        self.end_receive(handle, ended, from, message);
         received
     }
 
@@ -105,7 +99,6 @@ impl World {
         ended: Result<(), (u8, u8)>,
         from: u32,
         message: &Message<'_>,
-        completes: bool,
     ) {
         let Some(pair) = self.pairs.get_mut(&handle) else {
             return;
@@ -128,14 +121,11 @@ impl World {
             error: ended.err(),
         };
         pair.used = pair.used.wrapping_add(1);
-        pair.receives_ended += 1;
         let queue = pair.receive_queue;
         if ended.is_err() {
             self.break_pair(handle);
         }
-        if completes {
-            self.complete(queue, &completion);
-        }
+        self.complete(queue, &completion);
     }
 
     /// Flushes one receive of a failed queue pair; false if there was none.
@@ -158,7 +148,7 @@ impl World {
             flags: 0,
         };
         if left > 0 {
-            self.end_receive(handle, Err(flushed), 0, &nothing, true);
+            self.end_receive(handle, Err(flushed), 0, &nothing);
         }
         left > 0
     }

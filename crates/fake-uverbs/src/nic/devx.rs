@@ -62,7 +62,6 @@ impl World {
             executed: 0,
             used: 0,
             requests_ended: 0,
-            receives_ended: 0,
             waits_since: None,
         };
         self.pairs.insert(handle(created.number), pair);

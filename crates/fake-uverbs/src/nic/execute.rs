@@ -14,7 +14,7 @@ use crate::nic::state::stage;
 use crate::nic::syndrome::{self, vendor};
 use crate::nic::world::World;
 use crate::nic::wqe::{Control, opcode};
-use crate::switches::{Fate, Side, switches};
+use crate::switches::{Fate, switches};
 
 /// Requests that a queue pair executes before the next one is served.
 const BATCH: usize = 64;
@@ -115,7 +115,7 @@ impl World {
             return false;
         };
         let posted = usize::from(pair.posted.wrapping_sub(pair.executed)) * BLOCK;
-        let fate = switches().fate(Side::Send, pair.index, pair.requests_ended);
+        let fate = switches().fate(pair.index, pair.requests_ended);
         if let Fate::Fails { syndrome, vendor } = fate {
             self.end(handle, &control, Err((syndrome, vendor)), true);
             return true;

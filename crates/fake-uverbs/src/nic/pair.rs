@@ -46,9 +46,8 @@ pub struct Pair {
     pub posted: u16,
     pub executed: u16,
     pub used: u16,
-    /// Requests and receives that have ended.
+    /// Requests that have ended.
     pub requests_ended: u64,
-    pub receives_ended: u64,
     /// Since when the first request waits for the remote end.
     pub waits_since: Option<Instant>,
 }
@@ -134,7 +133,6 @@ impl World {
             executed: 0,
             used: 0,
             requests_ended: 0,
-            receives_ended: 0,
             waits_since: None,
         };
         self.created = self.created.wrapping_add(1);

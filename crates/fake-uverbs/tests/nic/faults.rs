@@ -43,11 +43,7 @@ fn failing_request() {
 #[test]
 #[ignore = "needs libmlx5"]
 fn dropped_completions() {
-    let variables = [
-        NIC,
-        ("FAKE_UVERBS_DROP", "0:1"),
-        ("FAKE_UVERBS_DROP_RECEIVE", "1:0"),
-    ];
+    let variables = [NIC, ("FAKE_UVERBS_DROP", "0:1")];
     inside("faults::dropped_completions", &variables, || {
         let (device, a, b) = connected();
         let memory = device.memory(64, ALL);
@@ -60,30 +56,10 @@ fn dropped_completions() {
             Work::send(2, &[memory.sge(0, 8)]),
         ]);
         assert_eq!([a.sent.success(), a.sent.success()], [0, 2]);
-        // The provider counts receives itself: the first completion has the first receive's id.
-        assert_eq!(b.received.wait().len(), 8);
-        assert!(b.received.poll().is_none());
+        assert_eq!([b.received.success(), b.received.success()], [0, 1]);
         for offset in [32, 48, 56] {
             assert_eq!(memory.read(offset, 8), [1; 8]);
         }
-    });
-}
-
-#[test]
-#[ignore = "needs libmlx5"]
-fn failing_receive() {
-    let variables = [NIC, ("FAKE_UVERBS_FAIL_RECEIVE", "1:1:1:0x31")];
-    inside("faults::failing_receive", &variables, || {
-        let (_, a, b) = connected();
-        b.receive(10, &[]);
-        b.receive(11, &[]);
-        a.run(Work::send(1, &[]));
-        assert_eq!(a.fail(Work::send(2, &[])), status::IBV_WC_REM_OP_ERR);
-        assert_eq!(b.received.success(), 10);
-        assert_eq!(
-            b.received.wait().error(),
-            Some((status::IBV_WC_LOC_LEN_ERR, 0x31))
-        );
     });
 }
 

@@ -27,6 +27,12 @@ pub fn domain(name: &str) -> ProtectionDomain {
 
 /// `mlx5_0` and `mlx5_1`, whose ports have LIDs 7 and 9.
 pub fn ends() -> (End, End) {
+    let [first, second] = [7, 9].map(|lid| Address { lid, gid: None });
+    connected(first, second, 0)
+}
+
+/// `mlx5_0` and `mlx5_1` at these addresses. Both use the GID at `gid_index` as their own.
+pub fn connected(first: Address, second: Address, gid_index: u8) -> (End, End) {
     let new = |name: &str| {
         let domain = domain(name);
         let completions = domain.context().completions(16).expect("a queue");
@@ -47,9 +53,8 @@ pub fn ends() -> (End, End) {
         CompletionQueue,
         QueuePair<verbs::Init>,
     ),
-                 lid,
+                 address,
                  queue_pair| {
-        let address = Address { lid, gid: None };
         let peer = Peer {
             address,
             queue_pair,
@@ -57,7 +62,7 @@ pub fn ends() -> (End, End) {
         };
         let behaviour = Behaviour::of(4096);
         let pair = pair
-            .ready_to_receive(Route::of(1, 0), peer, behaviour)
+            .ready_to_receive(Route::of(1, gid_index), peer, behaviour)
             .expect("a way");
         let pair = pair.ready_to_send(1, behaviour).expect("a connection");
         End {
@@ -66,7 +71,7 @@ pub fn ends() -> (End, End) {
             completions,
         }
     };
-    (start(here, 9, remote), start(there, 7, number))
+    (start(here, second, remote), start(there, first, number))
 }
 
 impl End {

@@ -1,9 +1,11 @@
-//! Memory of a fake GPU registered with a fake NIC, through crates `gpu` and `verbs`.
+//! Fake NICs through crate `verbs`: memory of a fake GPU, RoCE addresses, state changes of queue pairs.
 
 mod ends;
 mod machine;
 mod paths;
 mod queue_memory;
+mod roce;
+mod state;
 
 use std::error::Error as _;
 use std::os::fd::AsFd as _;

@@ -13,10 +13,7 @@ fn c_program_with_verbs_h() {
     let output = Command::new("cc")
         .args(["-std=gnu11", "-Wall", "-Werror", "-o"])
         .arg(&program)
-        .arg(concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/tests/engine/program.c"
-        ))
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/program.c"))
         .arg(library.join("libibverbs.so.1"))
         .output()
         .expect("a C compiler");
