@@ -115,9 +115,12 @@ const CROWDED: u64 = 2_000_000;
 static COUNTS: PerProcess<Counts> = PerProcess::new(Counts::default);
 
 impl Crowd {
-    /// Counts a copy.
+    /// Counts a copy of this process.
     fn enter() -> Crowd {
-        let counts = COUNTS.get();
+        Self::among(COUNTS.get())
+    }
+
+    fn among(counts: &'static Counts) -> Crowd {
         let others = counts.copies.0.fetch_add(1, Ordering::Relaxed);
         let until = counts.until.0.load(Ordering::Relaxed);
         let time = now();
@@ -135,5 +138,25 @@ impl Crowd {
 impl Drop for Crowd {
     fn drop(&mut self) {
         self.counts.copies.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread::sleep;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn copies_at_once_use_no_helpers() {
+        let counts: &'static Counts = Box::leak(Box::default());
+        let first = Crowd::among(counts);
+        let second = Crowd::among(counts);
+        assert!(first.alone && !second.alone);
+        drop((first, second));
+        assert!(!Crowd::among(counts).alone, "they did a moment ago");
+        sleep(Duration::from_nanos(2 * CROWDED));
+        assert!(Crowd::among(counts).alone);
     }
 }
