@@ -14,10 +14,10 @@ use gdrcopy::copy::{Caching, Copier, Cpus, fence, split};
 
 mod copy_support;
 
-/// Above both thresholds for sharing.
 /// Set in the process of one test.
 const CHILD: &str = "GDR_TEST_CHILD";
 
+/// Reads of this size wake helpers.
 const LARGE: usize = 1 << 20;
 
 fn copier() -> Copier {
@@ -238,22 +238,58 @@ fn idle_helpers_sleep() {
 }
 
 #[test]
+fn no_helpers_for_paced_copies() {
+    if runs_alone("no_helpers_for_paced_copies", &[]) {
+        return;
+    }
+    for turn in 0..20 {
+        round_trip(&copier(), 64 << 10, turn, 3);
+        round_trip(&copier(), 256 << 10, turn, 4);
+        thread::sleep(Duration::from_millis(1));
+    }
+    thread::sleep(Duration::from_millis(50));
+    assert!(helpers().is_empty());
+}
+
+#[test]
+fn library_writes_no_file() {
+    if !is_child() {
+        let home = std::env::temp_dir().join(format!("gdr-home-{}", std::process::id()));
+        fs::create_dir(&home).expect("a directory");
+        let output = child("library_writes_no_file", &[])
+            .env("HOME", &home)
+            .env_remove("XDG_CACHE_HOME")
+            .output()
+            .expect("a child");
+        let files = fs::read_dir(&home).expect("a directory").count();
+        fs::remove_dir_all(&home).expect("the directory");
+        assert!(output.status.success(), "{}", text(&output));
+        assert_eq!(files, 0);
+        return;
+    }
+    let device = Guarded::new(gdrcopy::copy::TUNE_BYTES / 4096);
+    // SAFETY: memory of our own, of that length.
+    let tuning = unsafe { gdrcopy::copy::tune(device.start(), gdrcopy::copy::TUNE_BYTES) };
+    assert_eq!(tuning.origin, gdrcopy::copy::Origin::Measured);
+    round_trip(&copier(), LARGE, 0, 3);
+}
+
+#[test]
 fn no_helpers_on_one_cpu() {
     if runs_alone("no_helpers_on_one_cpu", &[]) {
         return;
     }
     let mut set = [0_u64; 16];
     // SAFETY: the kernel writes at most the given bytes, then reads as many. The affinity of the
-    // process's first thread counts.
+    // thread that copies counts.
     unsafe {
-        let process = libc::getpid();
-        assert!(libc::sched_getaffinity(process, size_of_val(&set), set.as_mut_ptr().cast()) >= 0);
+        assert!(libc::sched_getaffinity(0, size_of_val(&set), set.as_mut_ptr().cast()) >= 0);
         let word = set.iter().position(|word| *word != 0).expect("a CPU");
         let first = set[word] & set[word].wrapping_neg();
         set = [0; 16];
         set[word] = first;
         assert_eq!(
-            libc::sched_setaffinity(process, size_of_val(&set), set.as_ptr().cast()),
+            libc::sched_setaffinity(0, size_of_val(&set), set.as_ptr().cast()),
             0
         );
     }
@@ -322,7 +358,12 @@ fn environment_variables() {
             of("GDR_COPY_THREADS", "0")
                 .contains(r#"<invalid GDR_COPY_THREADS: "0"; must be 1 to 16>"#)
         );
+        assert!(
+            of("GDR_COPY_SPIN_US", "-1")
+                .contains(r#"<invalid GDR_COPY_SPIN_US: "-1"; must be 0 to 10000>"#)
+        );
         assert!(of("GDR_COPY_THREADS", "1").contains("> helpers 0"));
+        assert!(of("OMP_NUM_THREADS", "1").contains("> helpers 0"));
         return;
     }
     let outcome = match Copier::for_caching(Caching::WriteCombining) {

@@ -46,18 +46,6 @@ pub(super) fn preferred() -> (&'static [&'static str], &'static [&'static str]) 
     (&["neon"], &["neon"])
 }
 
-/// Cache key of measurements on this CPU: implementer and part of the first CPU in /proc/cpuinfo.
-pub(super) fn cpu_model() -> String {
-    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let first = text.split("\n\n").next().unwrap_or_default();
-    let fields = ["CPU implementer", "CPU variant", "CPU part", "CPU revision"].map(|key| {
-        let line = first.lines().find(|line| line.starts_with(key));
-        line.and_then(|line| line.split(':').nth(1))
-            .map_or("?", str::trim)
-    });
-    format!("aarch64 {}", fields.join(" "))
-}
-
 #[inline(always)]
 pub(super) fn fence_writes() {
     // SAFETY: a barrier. Without `nomem`, the compiler does not move accesses across it.

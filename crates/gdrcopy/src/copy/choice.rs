@@ -4,10 +4,10 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 
 use super::kernel::{Kernel, kernel};
-use super::pool::MOST_THREADS;
+use super::pool::{Budget, MOST_THREADS};
 use super::{arch, tune};
 
-/// Invalid `GDR_COPY_KERNEL` or `GDR_COPY_THREADS`, or a kernel that the CPU does not support.
+/// Invalid `GDR_COPY_KERNEL`, `GDR_COPY_THREADS` or `GDR_COPY_SPIN_US`, or a kernel that the CPU does not support.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -33,7 +33,16 @@ pub enum Error {
         /// Value of the variable.
         value: OsString,
     },
+    /// Invalid polling time.
+    #[error("invalid GDR_COPY_SPIN_US: {value:?}; must be 0 to {LONGEST_SPIN_US}")]
+    Spin {
+        /// Value of the variable.
+        value: OsString,
+    },
 }
+
+/// Longest time that helpers may poll, in microseconds.
+const LONGEST_SPIN_US: u64 = 10_000;
 
 /// Kernels for both directions.
 #[derive(Clone, Copy, Debug)]
@@ -42,12 +51,12 @@ pub(super) struct Choice {
     pub(super) read: &'static Kernel,
 }
 
-/// Kernels for write-combining mappings, and the maximum number of threads per copy.
-pub(super) fn from_environment() -> Result<(Choice, usize), Error> {
-    let threads = threads(env::var_os("GDR_COPY_THREADS").as_deref())?;
+/// Kernels for write-combining mappings, and the threads and CPU time that a copy may use.
+pub(super) fn from_environment() -> Result<(Choice, Budget), Error> {
+    let budget = budget(|name| env::var_os(name).filter(|value| !value.is_empty()))?;
     Ok((
         named()?.or_else(tune::known).unwrap_or_else(unmeasured),
-        threads,
+        budget,
     ))
 }
 
@@ -97,16 +106,37 @@ fn parse(value: Option<&OsStr>) -> Result<Option<Choice>, Error> {
     }))
 }
 
-fn threads(value: Option<&OsStr>) -> Result<usize, Error> {
-    let Some(value) = value.filter(|value| !value.is_empty()) else {
-        return Ok(MOST_THREADS);
+/// Budget from variables; shells export empty ones, which `variable` leaves out.
+fn budget(variable: impl Fn(&str) -> Option<OsString>) -> Result<Budget, Error> {
+    let threads = match variable("GDR_COPY_THREADS") {
+        Some(value) => number(&value)
+            .filter(|threads| (1..=MOST_THREADS as u64).contains(threads))
+            .ok_or(Error::Threads { value })? as usize,
+        // A program with this limit has other threads or processes for the other CPUs. A list
+        // begins with the number of the outermost level. What OpenMP would ignore, is ignored.
+        None => ["OMP_NUM_THREADS", "OMP_THREAD_LIMIT"]
+            .iter()
+            .filter_map(|name| number(variable(name)?.to_str()?.split(',').next()?.as_ref()))
+            .filter(|threads| *threads != 0)
+            .fold(MOST_THREADS, |most, threads| most.min(threads as usize)),
     };
-    let number = value.to_str().and_then(|text| text.parse().ok());
-    number
-        .filter(|threads| (1..=MOST_THREADS).contains(threads))
-        .ok_or_else(|| Error::Threads {
-            value: value.to_owned(),
-        })
+    let spin = variable("GDR_COPY_SPIN_US").map(|value| {
+        number(&value)
+            .filter(|time| *time <= LONGEST_SPIN_US)
+            .ok_or(Error::Spin { value })
+    });
+    Ok(Budget {
+        threads,
+        // 0 asks for what is the default.
+        spin: spin
+            .transpose()?
+            .filter(|time| *time != 0)
+            .map(|time| time * 1000),
+    })
+}
+
+fn number(value: &OsStr) -> Option<u64> {
+    value.to_str()?.trim_ascii().parse().ok()
 }
 
 #[cfg(test)]
@@ -146,14 +176,38 @@ mod tests {
     }
 
     #[test]
-    fn parses_thread_count() {
-        let of = |text: &str| threads(Some(OsStr::new(text)));
+    fn parses_budget() {
+        let of = |pairs: &[(&str, &str)]| {
+            budget(|name| {
+                let pair = pairs.iter().find(|(key, _)| *key == name);
+                pair.map(|(_, value)| OsString::from(*value))
+            })
+        };
+        let threads = |pairs: &[(&str, &str)]| of(pairs).expect("a budget").threads;
+        assert_eq!(of(&[]), Ok(Budget::saving(16)));
+        assert_eq!(threads(&[("GDR_COPY_THREADS", "1")]), 1);
+        assert_eq!(threads(&[("OMP_NUM_THREADS", "4")]), 4);
+        assert_eq!(threads(&[("OMP_NUM_THREADS", " 6 ,3")]), 6);
         assert_eq!(
-            (threads(None), of(""), of("1"), of("16")),
-            (Ok(16), Ok(16), Ok(1), Ok(16))
+            threads(&[("OMP_NUM_THREADS", "8"), ("OMP_THREAD_LIMIT", "2")]),
+            2
         );
-        for wrong in ["0", "17", "-1", "two", "1 "] {
-            assert!(of(wrong).is_err(), "{wrong}");
+        assert_eq!(
+            threads(&[("OMP_NUM_THREADS", "many"), ("OMP_THREAD_LIMIT", "0")]),
+            16
+        );
+        assert_eq!(
+            threads(&[("GDR_COPY_THREADS", "16"), ("OMP_NUM_THREADS", "2")]),
+            16
+        );
+        for wrong in ["0", "17", "-1", "two", "1.5"] {
+            assert!(of(&[("GDR_COPY_THREADS", wrong)]).is_err(), "{wrong}");
+        }
+        let spin = |value| of(&[("GDR_COPY_SPIN_US", value)]).map(|budget| budget.spin);
+        assert_eq!(spin("2000"), Ok(Some(2_000_000)));
+        assert_eq!(spin("0"), Ok(None));
+        for wrong in ["10001", "-1", "long"] {
+            assert!(spin(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::choice::{self, Choice, Error};
 use super::kernel::{Kernel, Move};
 use super::plan::LINE;
-use super::pool::{ANYWHERE, Cpus, Direction, Job, MOST_THREADS, Place};
+use super::pool::{ANYWHERE, Budget, Cpus, Direction, Job, MOST_THREADS, Place};
 use super::{fence, memory};
 
 /// CPU caching of a device memory mapping.
@@ -24,7 +24,7 @@ pub enum Caching {
 ///
 /// | caching | accesses | threads | after `to_device` | after `from_device` |
 /// |---|---|---|---|---|
-/// | write-combining | the chosen kernels, aligned, each byte once | many, for large copies | `fence::writes` | streamed lines dropped |
+/// | write-combining | the chosen kernels, aligned, each byte once | several, for large copies | `fence::writes` | streamed lines dropped |
 /// | uncached | `portable`: at most 8 bytes, aligned, each byte once | one | `fence::writes` | nothing |
 /// | cached | the C library's `memcpy` | one | nothing | nothing |
 ///
@@ -43,7 +43,7 @@ pub struct Copier {
     write: Way,
     read: Way,
     caching: Caching,
-    threads: usize,
+    budget: Budget,
     place: &'static Place,
 }
 
@@ -55,27 +55,20 @@ struct Way {
     shared_from: usize,
 }
 
-/// Threshold measured on H200 (16 CPUs, spinning helpers): 16 KiB reads take 16 µs on one thread, 4
-/// µs on eight; 64 KiB writes take 3.7 µs on one and 3.0 on two; 16 KiB writes take 2.7 µs on any
-/// number.
-const SHARE_READS_FROM: usize = 16 << 10;
-const SHARE_WRITES_FROM: usize = 64 << 10;
-
 impl Copier {
     /// Copier for a caching type: the kernel named in `GDR_COPY_KERNEL`, else the
     /// [`tune`](super::tune) result for this machine, else the best known for this CPU.
-    /// `GDR_COPY_THREADS` limits threads per copy (1 to 16). Both variables apply to write-combined
-    /// mappings only, but invalid values always fail.
+    /// `GDR_COPY_THREADS` limits threads per copy (1 to 16; by default `OMP_NUM_THREADS` and
+    /// `OMP_THREAD_LIMIT` do), `GDR_COPY_SPIN_US` is how long helpers may poll for the next copy in
+    /// microseconds. These variables apply to write-combined mappings only, but invalid values
+    /// always fail.
     ///
     /// # Errors
     /// A variable has an invalid value, or names a kernel that this CPU does not support.
     pub fn for_caching(caching: Caching) -> Result<Copier, Error> {
-        let (Choice { write, read }, threads) = choice::from_environment()?;
+        let (Choice { write, read }, budget) = choice::from_environment()?;
         Ok(match caching {
-            Caching::WriteCombining => Copier {
-                threads,
-                ..Self::of(write, read)
-            },
+            Caching::WriteCombining => Self::of(write, read).within(budget),
             Caching::Uncached => {
                 let Kernel {
                     name, write, read, ..
@@ -113,8 +106,24 @@ impl Copier {
     /// Limits threads per copy, the caller included. 1 uses the caller only.
     #[must_use]
     pub fn with_threads(self, most: usize) -> Copier {
-        Copier {
+        self.within(Budget {
             threads: most.clamp(1, MOST_THREADS),
+            ..self.budget
+        })
+    }
+
+    fn within(self, budget: Budget) -> Copier {
+        let way = |way: Way, direction| Way {
+            shared_from: match self.caching {
+                Caching::WriteCombining => budget.shares_from(direction),
+                Caching::Cached | Caching::Uncached => usize::MAX,
+            },
+            ..way
+        };
+        Copier {
+            write: way(self.write, Direction::Write),
+            read: way(self.read, Direction::Read),
+            budget,
             ..self
         }
     }
@@ -144,9 +153,7 @@ impl Copier {
     pub unsafe fn to_device(&self, device: *mut u8, host: *const u8, len: usize) {
         if len >= self.write.shared_from {
             // SAFETY: guaranteed by the caller.
-            if unsafe { self.share(Direction::Write, device, host, len) } {
-                return;
-            }
+            return unsafe { self.copy_large(Direction::Write, device, host, len) };
         }
         // SAFETY: guaranteed by the caller; a Copier only exists if the kernel is supported.
         unsafe { (self.write.kernel)(device, host, len) }
@@ -164,9 +171,7 @@ impl Copier {
     pub unsafe fn from_device(&self, host: *mut u8, device: *const u8, len: usize) {
         if len >= self.read.shared_from {
             // SAFETY: guaranteed by the caller.
-            if unsafe { self.share(Direction::Read, host, device, len) } {
-                return;
-            }
+            return unsafe { self.copy_large(Direction::Read, host, device, len) };
         }
         // SAFETY: guaranteed by the caller; a Copier only exists if the kernel is supported.
         unsafe { (self.read.kernel)(host, device, len) }
@@ -184,9 +189,7 @@ impl Copier {
         fence::before_reads();
         if len >= self.read.shared_from {
             // SAFETY: guaranteed by the caller.
-            if unsafe { self.share(Direction::OrderedRead, host, device, len) } {
-                return;
-            }
+            return unsafe { self.copy_large(Direction::OrderedRead, host, device, len) };
         }
         // SAFETY: guaranteed by the caller; a Copier only exists if the kernel is supported.
         unsafe { (self.read.kernel)(host, device, len) }
@@ -217,21 +220,19 @@ impl Copier {
     }
 
     fn of(write: &'static Kernel, read: &'static Kernel) -> Copier {
-        Copier {
-            write: Way {
-                kernel: write.write,
-                name: write.name,
-                shared_from: SHARE_WRITES_FROM,
-            },
-            read: Way {
-                kernel: read.read,
-                name: read.name,
-                shared_from: SHARE_READS_FROM,
-            },
+        let way = |name, kernel| Way {
+            kernel,
+            name,
+            shared_from: usize::MAX,
+        };
+        let copier = Copier {
+            write: way(write.name, write.write),
+            read: way(read.name, read.read),
             caching: Caching::WriteCombining,
-            threads: MOST_THREADS,
+            budget: Budget::saving(1),
             place: &ANYWHERE,
-        }
+        };
+        copier.within(Budget::saving(MOST_THREADS))
     }
 
     /// Without helper threads.
@@ -245,7 +246,7 @@ impl Copier {
             write: way(write),
             read: way(read),
             caching,
-            threads: 1,
+            budget: Budget::saving(1),
             place: &ANYWHERE,
         }
     }
@@ -254,13 +255,13 @@ impl Copier {
     /// As the whole copy.
     #[cold]
     #[inline(never)]
-    unsafe fn share(
+    unsafe fn copy_large(
         &self,
         direction: Direction,
         destination: *mut u8,
         source: *const u8,
         len: usize,
-    ) -> bool {
+    ) {
         let way = match direction {
             Direction::Write => &self.write,
             Direction::Read | Direction::OrderedRead => &self.read,
@@ -273,7 +274,7 @@ impl Copier {
             direction,
         };
         // SAFETY: guaranteed by the caller; a Copier only exists if the kernel is supported.
-        unsafe { self.place.copy(&job, self.threads) }
+        unsafe { self.place.copy(&job, self.budget) }
     }
 }
 

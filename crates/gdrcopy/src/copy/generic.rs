@@ -20,11 +20,6 @@ pub(super) fn preferred() -> (&'static [&'static str], &'static [&'static str]) 
     (&["portable"], &["portable"])
 }
 
-/// Cache key of measurements on this CPU.
-pub(super) fn cpu_model() -> String {
-    std::env::consts::ARCH.to_owned()
-}
-
 #[inline(always)]
 pub(super) fn fence_writes() {
     fence(Ordering::SeqCst);

@@ -4,9 +4,10 @@
 //! [`kernels`] in assembly, because the compiler may merge, widen or repeat accesses or turn a loop
 //! into `memcpy`, which device memory does not allow. [`plan`] defines the accesses of a copy.
 //!
-//! Kernels are chosen by `GDR_COPY_KERNEL`, else by [`tune`]'s measurement of this machine, cached
-//! in `$XDG_CACHE_HOME/gdr/copy-kernels`, else by CPU features. Reads from 16 KiB and writes from
-//! 64 KiB use helper threads, at most `GDR_COPY_THREADS` (1 to 16) with the caller; callers with
+//! Kernels are chosen by `GDR_COPY_KERNEL`, else by [`tune`]'s measurement in this process, else by
+//! CPU features. Large copies use helper threads, by default only where all threads together take
+//! about the CPU time of one; `GDR_COPY_SPIN_US` allows more. `GDR_COPY_THREADS` (1 to 16) limits
+//! the threads of a copy, the caller included; callers with
 //! their own threads use [`Copier::to_device_part`], [`Copier::from_device_part`], [`split`] and
 //! the [`fence`]s.
 //!
@@ -24,7 +25,6 @@
 //! # Ok::<(), gdrcopy::copy::Error>(())
 //! ```
 
-mod cache;
 mod choice;
 mod copier;
 pub mod fence;

@@ -1,7 +1,6 @@
-//! Short benchmark that picks kernels; results are cached per process and per machine.
+//! Short benchmark that picks kernels, once per process.
 //!
-//! It writes only to memory the caller provides. The result file in the user's cache directory is
-//! reused while CPU, kernels and version match; a damaged or unwritable file is ignored.
+//! It writes only to memory the caller provides, and no file.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -9,8 +8,8 @@ use std::time::{Duration, Instant};
 use process::SetOnce;
 
 use super::choice::{self, Choice};
+use super::fence;
 use super::kernel::{Kernel, Move, kernels};
-use super::{cache, fence};
 
 /// Source of the chosen kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +18,6 @@ pub enum Origin {
     Named,
     /// Measured by this process.
     Measured,
-    /// Measured by an earlier process on this machine.
-    Remembered,
     /// Not measured: default for this CPU.
     Unmeasured,
 }
@@ -41,20 +38,19 @@ pub struct Tuning {
 pub const TUNE_BYTES: usize = WRITE_BYTES;
 
 const WRITE_BYTES: usize = 64 << 10;
-/// Reads are slow: this size takes 33 to 45 µs.
-const READ_BYTES: usize = 32 << 10;
+/// Reads are slow: this size takes 8 to 11 µs.
+const READ_BYTES: usize = 8 << 10;
 /// Host memory for several rounds. Real copies usually miss the L1 cache, where kernels differ
 /// most: stores then compete with loads for line fill buffers.
 const HOST_BYTES: usize = 512 << 10;
-const ROUNDS: usize = 16;
-/// Time limit of the measurement; it usually takes a tenth.
-const BUDGET: Duration = Duration::from_millis(5);
+const ROUNDS: usize = 8;
+/// Time limit of the measurement; it usually takes half.
+const BUDGET: Duration = Duration::from_millis(1);
 /// Percent by which a kernel must beat the default one.
 const MARGIN: u32 = 8;
 
 /// Measures the fastest kernels for this mapping, unless they are named or already known to this
-/// process or in `gdr/copy-kernels` in the user's cache directory. Takes a few milliseconds at
-/// most. Existing [`Copier`](super::Copier)s do not change.
+/// process. Takes a millisecond at most. Existing [`Copier`](super::Copier)s do not change.
 ///
 /// # Safety
 /// `device` is a write-combined mapping of `len` bytes that nothing else uses meanwhile and whose
@@ -66,11 +62,8 @@ pub unsafe fn tune(device: *mut u8, len: usize) -> Tuning {
     if known().is_none() {
         // SAFETY: guaranteed by the caller.
         let choice = unsafe { measure(device, len) };
-        if MEASURED.set(choice).is_ok()
-            && let Some(path) = cache::path()
-        {
-            cache::remember(&path, choice);
-        }
+        // Another thread may have measured meanwhile: the first result stays.
+        let _ = MEASURED.set(choice);
     }
     tuning()
 }
@@ -80,16 +73,15 @@ pub fn tuning() -> Tuning {
     if let Ok(Some(choice)) = choice::named() {
         return Tuning::of(choice, Origin::Named);
     }
-    match (MEASURED.get(), remembered()) {
-        (Some(choice), _) => Tuning::of(*choice, Origin::Measured),
-        (None, Some(choice)) => Tuning::of(choice, Origin::Remembered),
-        (None, None) => Tuning::of(choice::unmeasured(), Origin::Unmeasured),
+    match known() {
+        Some(choice) => Tuning::of(choice, Origin::Measured),
+        None => Tuning::of(choice::unmeasured(), Origin::Unmeasured),
     }
 }
 
-/// Measured choice of this or an earlier process.
+/// Measured choice of this process.
 pub(super) fn known() -> Option<Choice> {
-    MEASURED.get().copied().or_else(remembered)
+    MEASURED.get().copied()
 }
 
 static MEASURED: SetOnce<Choice> = SetOnce::new();
@@ -102,11 +94,6 @@ impl Tuning {
             origin,
         }
     }
-}
-
-fn remembered() -> Option<Choice> {
-    static FILE: SetOnce<Option<Choice>> = SetOnce::new();
-    *FILE.get_or_set(|| cache::recall(&cache::path()?))
 }
 
 /// # Safety

@@ -73,28 +73,6 @@ pub(super) fn preferred() -> (&'static [&'static str], &'static [&'static str]) 
     }
 }
 
-/// Cache key of measurements on this CPU.
-pub(super) fn cpu_model() -> String {
-    let mut name = Vec::new();
-    if __cpuid_count(0x8000_0000, 0).eax >= 0x8000_0004 {
-        for leaf in 0x8000_0002..=0x8000_0004 {
-            let part = __cpuid_count(leaf, 0);
-            name.extend(
-                [part.eax, part.ebx, part.ecx, part.edx]
-                    .into_iter()
-                    .flat_map(u32::to_le_bytes),
-            );
-        }
-    }
-    let name = String::from_utf8_lossy(&name);
-    // Hypervisors may blank the name but keep family, model and stepping.
-    format!(
-        "{} {:#x}",
-        name.trim_matches(['\0', ' ']),
-        __cpuid_count(1, 0).eax
-    )
-}
-
 #[inline(always)]
 pub(super) fn fence_writes() {
     // SAFETY: sfence is SSE, which every x86-64 CPU has. Without `nomem`, the compiler does not

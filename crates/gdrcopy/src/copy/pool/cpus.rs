@@ -1,6 +1,7 @@
 //! Sets of CPUs: those this process may use, and how many threads they can run.
 
 use std::mem;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// CPU numbers 0 to 1023, as in the C library's `cpu_set_t`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,14 +37,15 @@ impl Cpus {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// CPUs that the process may use: the affinity of its first thread, because the program may
-    /// have bound the calling thread to one CPU. Falls back to the calling thread's affinity.
-    pub(super) fn of_process() -> Cpus {
-        // SAFETY: getpid has no arguments.
-        let process = unsafe { libc::getpid() };
-        Self::of_thread(process)
-            .or_else(|| Self::of_thread(0))
-            .unwrap_or(Cpus::NONE)
+    /// Affinity of the calling thread.
+    pub(super) fn of_caller() -> Cpus {
+        let mut cpus = Cpus::NONE;
+        // SAFETY: the kernel writes at most the given length, that of the array. cpu_set_t is an
+        // array of unsigned long, which has the same layout on 64-bit little-endian machines.
+        let answer = unsafe {
+            libc::sched_getaffinity(0, mem::size_of_val(&cpus.0), cpus.0.as_mut_ptr().cast())
+        };
+        if answer == 0 { cpus } else { Cpus::NONE }
     }
 
     /// Intersection, if it has at least `least` CPUs; else `self`.
@@ -52,24 +54,35 @@ impl Cpus {
         if both.count() >= least { both } else { *self }
     }
 
-    /// Binds the calling thread to these CPUs; errors are ignored.
-    pub(super) fn bind_this_thread(&self) {
+    /// Binds a thread of this process to these CPUs, 0 for the calling one; errors are ignored.
+    pub(super) fn bind(&self, thread: u32) {
         // SAFETY: the set is `size_of_val` bytes of our own, read only.
-        unsafe { libc::sched_setaffinity(0, mem::size_of_val(&self.0), self.0.as_ptr().cast()) };
-    }
-
-    fn of_thread(thread: libc::pid_t) -> Option<Cpus> {
-        let mut cpus = Cpus::NONE;
-        // SAFETY: the kernel writes at most the given length, that of the array. cpu_set_t is an
-        // array of unsigned long, which has the same layout on 64-bit little-endian machines.
-        let answer = unsafe {
-            libc::sched_getaffinity(
-                thread,
-                mem::size_of_val(&cpus.0),
-                cpus.0.as_mut_ptr().cast(),
+        unsafe {
+            libc::sched_setaffinity(
+                thread as libc::pid_t,
+                mem::size_of_val(&self.0),
+                self.0.as_ptr().cast(),
             )
         };
-        (answer == 0).then_some(cpus)
+    }
+}
+
+/// A set that threads share. Its words change one by one; who writes it afterwards corrects what
+/// others read meanwhile.
+#[derive(Debug, Default)]
+pub(super) struct SharedCpus([AtomicU64; WORDS]);
+
+impl SharedCpus {
+    pub(super) fn get(&self) -> Cpus {
+        Cpus(std::array::from_fn(|word| {
+            self.0[word].load(Ordering::SeqCst)
+        }))
+    }
+
+    pub(super) fn set(&self, cpus: &Cpus) {
+        for (shared, word) in self.0.iter().zip(cpus.0) {
+            shared.store(word, Ordering::SeqCst);
+        }
     }
 }
 
@@ -102,6 +115,6 @@ mod tests {
 
     #[test]
     fn affinity_is_not_empty() {
-        assert!(Cpus::of_process().count() >= 1);
+        assert!(Cpus::of_caller().count() >= 1);
     }
 }

@@ -165,6 +165,20 @@ impl Shared {
 }
 
 impl Job {
+    /// Copies in the calling thread, with the fences that end a copy in this direction.
+    ///
+    /// # Safety
+    /// The job's memory is valid for its kernel, which this CPU supports.
+    pub(super) unsafe fn copy_alone(&self) {
+        // SAFETY: guaranteed by the caller.
+        unsafe { (self.kernel)(self.destination, self.source, self.len) };
+        match self.direction {
+            Direction::Write => fence::writes(),
+            Direction::Read => fence::drop_streamed_lines(),
+            Direction::OrderedRead => fence::after_reads(),
+        }
+    }
+
     /// (offset, length) of a part; all parts but the first begin at a device line.
     fn part(&self, index: usize, least: usize, threads: usize) -> (usize, usize) {
         let (first, count) = self.cut(least, threads).part(index);

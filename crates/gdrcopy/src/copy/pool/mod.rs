@@ -1,9 +1,10 @@
-//! Helper threads for large copies, started at the first one and put to sleep soon after the last.
+//! Helper threads for large copies. `policy` decides when a copy uses them.
 //!
 //! A copy never waits for a helper that has not started: the caller copies parts too, and helpers
-//! take those they are in time for. While one copy has the pool, others copy alone. Helpers block
-//! signals (except faults), are never joined, access only the pool and the memory of the copy, and
-//! keep the library that holds their code loaded.
+//! take those they are in time for. While one copy has the pool, others copy alone. Helpers start
+//! when a copy first needs them, run on the CPUs of the thread that copies, block signals (except
+//! faults), are never joined, access only the pool and the memory of the copy, and keep the library
+//! that holds their code loaded.
 //!
 //! Each process has its own pools ([`process::PerProcess`]): a forked child starts new helpers.
 
@@ -11,14 +12,18 @@ mod cpus;
 mod cut;
 mod job;
 mod place;
+mod policy;
 mod threads;
 
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 pub use cpus::Cpus;
+use cpus::SharedCpus;
 pub(crate) use job::{Direction, Job};
 use job::{Line, Shared};
 pub(crate) use place::{ANYWHERE, Place};
+pub(crate) use policy::Budget;
+use policy::{LOOP, Situation};
 
 /// Maximum threads per copy, the caller included. 16 read 15.7 GB/s from an H200; more would take
 /// too many CPUs from the program.
@@ -27,13 +32,16 @@ pub(crate) const MOST_THREADS: usize = 16;
 #[derive(Debug, Default)]
 #[repr(C)]
 struct Pool {
-    state: AtomicU32,
     /// 1 while a thread's copy uses the pool.
     taken: AtomicU32,
+    /// 1 once a thread could not be created: the pool keeps the helpers that it has.
+    full: AtomicU32,
     /// End of the last shared copy, in nanoseconds of the monotonic clock.
     last: AtomicU64,
     /// How long helpers poll for the next job before they sleep, in nanoseconds.
     linger: AtomicU64,
+    /// Number of copies in a row that followed the one before at once.
+    streak: AtomicU32,
     /// Time that helpers recently saved, in nanoseconds; negative if sharing took longer than
     /// copying alone.
     gain: AtomicI64,
@@ -41,99 +49,96 @@ struct Pool {
     rest: AtomicU32,
     /// Initial value of `rest` the last time.
     rested: AtomicU32,
+    /// CPUs of the helpers, and the number of threads that they and a container's quota allow.
+    cpus: SharedCpus,
+    allowed: AtomicU32,
+    /// When `cpus` last changed, in nanoseconds.
+    bound: AtomicU64,
     /// Helpers that run or sleep.
     helpers: Line<AtomicU32>,
+    /// Number of helpers that copies can use.
+    wanted: AtomicU32,
     sleepers: AtomicU32,
     job: Shared,
-    seats: [Line<AtomicU32>; MOST_THREADS - 1],
+    seats: [Line<Seat>; MOST_THREADS - 1],
 }
 
-/// `Pool::state`: no copy has requested helpers yet.
-const FRESH: u32 = 0;
-/// Helpers are requested or running.
-const STARTED: u32 = 1;
-/// One CPU, or thread creation failed.
-const NO_HELPERS: u32 = 2;
+/// Place of one helper in the pool.
+#[derive(Debug, Default)]
+#[repr(C)]
+struct Seat {
+    /// [`ASLEEP`] or 0; the word that the helper sleeps on.
+    asleep: AtomicU32,
+    /// Thread ID; 0 before the helper runs.
+    thread: AtomicU32,
+}
 
 /// The helper sleeps and must be woken through its seat's word.
 const ASLEEP: u32 = 1;
 
-/// Below this, waking helpers gains nothing (2 to 3 µs of the caller's time for each, and 50 to 100
-/// µs until it runs, in a virtual machine), except in a burst of copies that wakes them once.
-const WAKE_FROM: Work = Work {
-    write: 512 << 10,
-    read: 16 << 10,
-};
-
 /// Helpers that the caller wakes; those wake the rest.
 const WOKEN_BY_CALLER: usize = 8;
-
-/// Copies within this interval are a burst, in nanoseconds.
-const BURST: u64 = 200_000;
-
-/// Minimum time that helpers poll for the next job, in nanoseconds.
-const LINGER: u64 = 100_000;
-/// Maximum time that helpers poll, in nanoseconds.
-const LONGEST_LINGER: u64 = 2_000_000;
 
 /// Limit of the recorded gain or loss, in nanoseconds.
 const MOST_CREDIT: i64 = 300_000;
 
-/// One value for each direction.
-struct Work {
-    write: usize,
-    read: usize,
-}
-
-impl Work {
-    fn of(&self, direction: Direction) -> usize {
-        if direction == Direction::Write {
-            self.write
-        } else {
-            self.read
-        }
-    }
-}
-
 impl Pool {
-    /// True if helpers exist or will soon; requests them the first time.
-    #[inline]
-    fn is_started(&'static self, hint: &Cpus) -> bool {
-        match self.state.load(Ordering::Acquire) {
-            STARTED => true,
-            FRESH => threads::start(self, hint),
-            _ => false,
-        }
-    }
-
+    /// Copies with helpers if the policy allows. False, with nothing copied, if not.
+    ///
     /// # Safety
     /// As [`Place::copy`]; the caller has taken the pool.
-    unsafe fn share(&self, job: &Job, helpers: usize) -> bool {
+    unsafe fn share(&'static self, job: &Job, budget: Budget, hint: &Cpus) -> bool {
         let rest = self.rest.load(Ordering::Relaxed);
         if rest != 0 {
             self.rest.store(rest - 1, Ordering::Relaxed);
             return false;
         }
         let begun = now();
-        let pause = begun.saturating_sub(self.last.load(Ordering::Relaxed));
-        let worth_waking = job.len >= WAKE_FROM.of(job.direction) || pause < BURST;
-        let all_asleep =
-            self.sleepers.load(Ordering::Relaxed) >= self.helpers.0.load(Ordering::Relaxed);
-        if all_asleep && !worth_waking {
-            self.last.store(begun, Ordering::Relaxed);
+        let available = threads::available(self, hint, begun);
+        let situation = self.situation(begun);
+        let Some(decision) = policy::decide(budget, job.direction, job.len, available, situation)
+        else {
+            return false;
+        };
+        self.linger.store(decision.linger, Ordering::Relaxed);
+        let running = threads::request(self, decision.helpers);
+        if running == 0 {
             return false;
         }
-        self.linger.store(
-            linger(self.linger.load(Ordering::Relaxed), pause),
-            Ordering::Relaxed,
-        );
-        let (least, helpers) = shares(job, helpers);
-        let parts = self.job.announce(job, least, helpers);
-        if worth_waking && self.sleepers.load(Ordering::SeqCst) != 0 {
-            self.wake(helpers, WOKEN_BY_CALLER);
+        let parts = self.job.announce(job, decision.least, running);
+        if decision.wake && self.sleepers.load(Ordering::SeqCst) != 0 {
+            self.wake(running, WOKEN_BY_CALLER);
         }
-        let started = now();
         // SAFETY: the caller keeps the memory valid until this function returns.
+        unsafe { self.copy_parts(job, parts, begun) };
+        true
+    }
+
+    /// Records the pause before this copy.
+    fn situation(&self, begun: u64) -> Situation {
+        let pause = begun.saturating_sub(self.last.load(Ordering::Relaxed));
+        let streak = if pause <= LOOP {
+            self.streak.load(Ordering::Relaxed).saturating_add(1)
+        } else {
+            0
+        };
+        self.streak.store(streak, Ordering::Relaxed);
+        Situation {
+            pause,
+            streak,
+            all_asleep: self.sleepers.load(Ordering::Relaxed)
+                >= self.helpers.0.load(Ordering::Relaxed),
+            linger: self.linger.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Copies the caller's parts and waits for those of the helpers.
+    ///
+    /// # Safety
+    /// The announced job's memory stays valid until this returns.
+    unsafe fn copy_parts(&self, job: &Job, parts: u32, begun: u64) {
+        let started = now();
+        // SAFETY: guaranteed by the caller.
         let copied = unsafe { self.job.take_part() };
         let waited_from = now();
         let mut turns = 0_u32;
@@ -152,7 +157,6 @@ impl Pool {
         if let Some(alone) = alone {
             self.judge(alone as i64 - (ended - begun) as i64);
         }
-        true
     }
 
     /// Stops using helpers for a while once they have lost more time than they gained, because
@@ -178,47 +182,14 @@ impl Pool {
 
     /// Wakes up to `most` of the first `helpers` helpers.
     fn wake(&self, helpers: usize, most: usize) {
-        let asleep = |seat: &&Line<AtomicU32>| {
-            seat.0.load(Ordering::Relaxed) == ASLEEP && seat.0.swap(0, Ordering::SeqCst) == ASLEEP
+        let asleep = |word: &&AtomicU32| {
+            word.load(Ordering::Relaxed) == ASLEEP && word.swap(0, Ordering::SeqCst) == ASLEEP
         };
-        for seat in self.seats[..helpers].iter().filter(asleep).take(most) {
-            threads::wake(&seat.0);
+        let words = self.seats[..helpers].iter().map(|seat| &seat.0.asleep);
+        for word in words.filter(asleep).take(most) {
+            threads::wake(word);
         }
     }
-}
-
-/// How long helpers poll for the next copy: twice a recent pause, so that a steady program finds
-/// them awake. The recorded pause decays with each copy, and is reset after a pause longer than any
-/// wait.
-fn linger(before: u64, pause: u64) -> u64 {
-    if pause < LONGEST_LINGER {
-        (2 * pause)
-            .max(before - before / 64)
-            .clamp(LINGER, LONGEST_LINGER)
-    } else {
-        LINGER
-    }
-}
-
-/// Division of a job: (minimum part in bytes, useful helpers).
-fn shares(job: &Job, helpers: usize) -> (usize, usize) {
-    let (least, most) = match job.direction {
-        // The bus takes 34 GB/s of stores: from two threads if the source is in their caches, from
-        // six if it is in memory. Each part ends with draining buffers, so short copies have as
-        // many parts as threads.
-        Direction::Write if job.len < 128 << 10 => (32 << 10, 1),
-        Direction::Write => (16 << 10, 5),
-        Direction::Read | Direction::OrderedRead if job.len < 128 << 10 => {
-            (2 << 10, MOST_THREADS - 1)
-        }
-        Direction::Read | Direction::OrderedRead => (4 << 10, MOST_THREADS - 1),
-    };
-    (
-        least,
-        helpers
-            .min(most)
-            .min(job.len.div_ceil(least).saturating_sub(1)),
-    )
 }
 
 /// Nanoseconds of the monotonic clock.

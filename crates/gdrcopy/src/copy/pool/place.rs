@@ -1,11 +1,12 @@
 //! Pools of a process: one for each set of preferred CPUs.
 
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use process::PerProcess;
 
-use super::{Cpus, Job, Pool};
+use super::job::Line;
+use super::{Budget, Cpus, Job, Pool, now};
 
 /// Preferred CPUs of helpers, and their pool. Lives as long as the process.
 #[derive(Debug)]
@@ -71,23 +72,91 @@ impl Place {
         std::iter::successors(Some(first), |place| unsafe { place.next.as_ref() })
     }
 
-    /// Copies with up to `threads` threads that are in time, including the caller. False, with
-    /// nothing copied, if there are no helpers or another copy has them.
+    /// Copies, with helpers if the budget allows and no other copy has them.
     ///
     /// # Safety
     /// The job's memory is valid for its kernel, which this CPU supports.
-    pub(crate) unsafe fn copy(&'static self, job: &Job, threads: usize) -> bool {
-        if threads < 2 {
-            return false;
-        }
+    pub(crate) unsafe fn copy(&'static self, job: &Job, budget: Budget) {
         let pool = self.pool.get();
-        if !pool.is_started(&self.hint) || pool.taken.swap(1, Ordering::Acquire) != 0 {
-            return false;
+        let crowd = Crowd::enter();
+        if (crowd.alone || budget.spin.is_some()) && pool.taken.swap(1, Ordering::Acquire) == 0 {
+            // SAFETY: guaranteed by the caller; `share` returns once every part is done.
+            let shared = unsafe { pool.share(job, budget, &self.hint) };
+            pool.taken.store(0, Ordering::Release);
+            if shared {
+                return;
+            }
         }
-        let helpers = (pool.helpers.0.load(Ordering::Relaxed) as usize).min(threads - 1);
-        // SAFETY: guaranteed by the caller; `share` returns once every part is done.
-        let shared = helpers != 0 && unsafe { pool.share(job, helpers) };
-        pool.taken.store(0, Ordering::Release);
-        shared
+        // SAFETY: guaranteed by the caller.
+        unsafe { job.copy_alone() };
+        pool.last.store(now(), Ordering::Relaxed);
+    }
+}
+
+/// A large copy of this process, from its begin to its end. Several at once use no helpers: their
+/// callers have the CPUs.
+#[derive(Debug)]
+struct Crowd {
+    counts: &'static Counts,
+    alone: bool,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    copies: Line<AtomicU32>,
+    /// Until when copies count as simultaneous, in nanoseconds of the monotonic clock.
+    until: Line<AtomicU64>,
+}
+
+/// How long callers that copied at once are expected to do so again, in nanoseconds.
+const CROWDED: u64 = 2_000_000;
+
+/// A forked child has none of its parent's copies.
+static COUNTS: PerProcess<Counts> = PerProcess::new(Counts::default);
+
+impl Crowd {
+    /// Counts a copy of this process.
+    fn enter() -> Crowd {
+        Self::among(COUNTS.get())
+    }
+
+    fn among(counts: &'static Counts) -> Crowd {
+        let others = counts.copies.0.fetch_add(1, Ordering::Relaxed);
+        let until = counts.until.0.load(Ordering::Relaxed);
+        let time = now();
+        // Not at each copy: the other callers read this line.
+        if others != 0 && until < time + CROWDED / 2 {
+            counts.until.0.store(time + CROWDED, Ordering::Relaxed);
+        }
+        Crowd {
+            counts,
+            alone: others == 0 && until < time,
+        }
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        self.counts.copies.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread::sleep;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn copies_at_once_use_no_helpers() {
+        let counts: &'static Counts = Box::leak(Box::default());
+        let first = Crowd::among(counts);
+        let second = Crowd::among(counts);
+        assert!(first.alone && !second.alone);
+        drop((first, second));
+        assert!(!Crowd::among(counts).alone, "they did a moment ago");
+        sleep(Duration::from_nanos(2 * CROWDED));
+        assert!(Crowd::among(counts).alone);
     }
 }

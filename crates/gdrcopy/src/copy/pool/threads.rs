@@ -5,40 +5,60 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{Builder, available_parallelism};
 
-use super::{ASLEEP, Cpus, FRESH, MOST_THREADS, NO_HELPERS, Pool, STARTED, now};
+use super::{ASLEEP, Cpus, MOST_THREADS, Pool, now};
 
-/// Requests helpers, once per pool. They start one after another while the caller copies. False if
-/// there will be none.
+/// How often the helpers' CPUs may change, in nanoseconds: it takes a system call for each.
+const REBIND_INTERVAL: u64 = 10_000_000;
+
+/// Number of helpers that the caller's CPUs and the container's quota allow. Moves the helpers to
+/// the caller's CPUs, those near the hint if there are enough. The caller has taken the pool.
+pub(super) fn available(pool: &'static Pool, hint: &Cpus, time: u64) -> usize {
+    let cpus = Cpus::of_caller();
+    if cpus.count() < 2 {
+        return 0;
+    }
+    let cpus = cpus.near(hint, 2);
+    let bound = pool.bound.load(Ordering::Relaxed);
+    if pool.cpus.get() != cpus {
+        if bound != 0 && time.saturating_sub(bound) < REBIND_INTERVAL {
+            return 0;
+        }
+        bind(pool, &cpus, time);
+    }
+    pool.allowed.load(Ordering::Relaxed).saturating_sub(1) as usize
+}
+
 #[cold]
-pub(super) fn start(pool: &'static Pool, hint: &Cpus) -> bool {
-    let cpus = Cpus::of_process().near(hint, 2);
-    let state = if cpus.count() < 2 {
-        NO_HELPERS
-    } else {
-        STARTED
-    };
-    match pool
-        .state
-        .compare_exchange(FRESH, state, Ordering::AcqRel, Ordering::Acquire)
-    {
-        Err(other) => return other == STARTED,
-        Ok(_) if state == NO_HELPERS => return false,
-        Ok(_) => {}
+fn bind(pool: &Pool, cpus: &Cpus, time: u64) {
+    pool.bound.store(time.max(1), Ordering::Relaxed);
+    // It reads the quota of the control group, and counts the caller's CPUs.
+    let allowed = available_parallelism().map_or(1, usize::from);
+    let allowed = allowed.min(cpus.count()).min(MOST_THREADS);
+    pool.allowed.store(allowed as u32, Ordering::Relaxed);
+    pool.cpus.set(cpus);
+    // A helper stores its ID before it reads the CPUs, so it is found here or reads the new ones.
+    for seat in &pool.seats {
+        let thread = seat.0.thread.load(Ordering::SeqCst);
+        if thread != 0 {
+            cpus.bind(thread);
+        }
     }
-    stay_loaded();
-    let started = with_signals_blocked(|| {
-        spawn(move || {
-            cpus.bind_this_thread();
-            if seat_the_others(pool) {
-                help(pool, 0);
+}
+
+/// Number of the requested helpers that run. Helper 0 is created here, by it the others, while the
+/// caller copies.
+pub(super) fn request(pool: &'static Pool, helpers: usize) -> usize {
+    let running = pool.helpers.0.load(Ordering::Relaxed) as usize;
+    if running < helpers && pool.full.load(Ordering::Relaxed) == 0 {
+        let before = pool.wanted.fetch_max(helpers as u32, Ordering::Relaxed);
+        if before == 0 {
+            stay_loaded();
+            if !with_signals_blocked(|| spawn(pool, 0)) {
+                pool.full.store(1, Ordering::Relaxed);
             }
-            pool.state.store(NO_HELPERS, Ordering::Release);
-        })
-    });
-    if !started {
-        pool.state.store(NO_HELPERS, Ordering::Release);
+        }
     }
-    started
+    running.min(helpers)
 }
 
 /// Wakes the helper that sleeps on this word.
@@ -54,34 +74,42 @@ pub(super) fn wake(seat: &AtomicU32) {
     };
 }
 
-/// Starts helpers 1 and up, as many as CPUs beside the caller's. Runs in helper 0, whose CPUs and
-/// signal mask they inherit and which respects a container's CPU quota. False if the quota allows
-/// one thread only.
-fn seat_the_others(pool: &'static Pool) -> bool {
-    let threads = available_parallelism()
-        .map_or(1, usize::from)
-        .min(MOST_THREADS);
-    if threads < 2 {
-        return false;
-    }
-    pool.helpers.0.store(1, Ordering::Relaxed);
-    for seat in 1..threads - 1 {
-        if !spawn(move || help(pool, seat)) {
-            break;
+/// Creates the helpers that copies can use and that do not exist yet. Runs in helper 0, whose
+/// signal mask they inherit.
+fn create_the_others(pool: &'static Pool) {
+    let mut running = pool.helpers.0.load(Ordering::Relaxed);
+    while running < pool.wanted.load(Ordering::Relaxed) && pool.full.load(Ordering::Relaxed) == 0 {
+        if spawn(pool, running as usize) {
+            running += 1;
+            pool.helpers.0.store(running, Ordering::Relaxed);
+        } else {
+            pool.full.store(1, Ordering::Relaxed);
         }
-        pool.helpers.0.store(seat as u32 + 1, Ordering::Relaxed);
     }
-    true
 }
 
-/// Loop of a helper, which runs as long as the process.
+/// Life of a helper, as long as that of the process.
 fn help(pool: &'static Pool, seat: usize) -> ! {
+    // SAFETY: gettid has no arguments.
+    let thread = unsafe { libc::gettid() };
+    pool.seats[seat]
+        .0
+        .thread
+        .store(thread as u32, Ordering::SeqCst);
+    pool.cpus.get().bind(0);
+    if seat == 0 {
+        pool.helpers.0.store(1, Ordering::Relaxed);
+        create_the_others(pool);
+    }
     let mut idle_since = now();
     let mut turns = 0_u32;
     loop {
         if pool.job.wants(seat) {
             // SAFETY: the announcing thread keeps the job's memory valid until every part is done.
             unsafe { pool.job.take_part() };
+            if seat == 0 {
+                create_the_others(pool);
+            }
             idle_since = now();
         }
         std::hint::spin_loop();
@@ -91,7 +119,9 @@ fn help(pool: &'static Pool, seat: usize) -> ! {
         {
             sleep(pool, seat);
             // The caller wakes only some helpers; each of these wakes two more.
-            pool.wake(pool.job.helpers(), 2);
+            if pool.job.wants(seat) {
+                pool.wake(pool.job.helpers(), 2);
+            }
             idle_since = now();
         }
     }
@@ -99,7 +129,7 @@ fn help(pool: &'static Pool, seat: usize) -> ! {
 
 /// Sleeps until woken, unless a job is announced already.
 fn sleep(pool: &Pool, seat: usize) {
-    let word = &pool.seats[seat].0;
+    let word = &pool.seats[seat].0.asleep;
     pool.sleepers.fetch_add(1, Ordering::SeqCst);
     word.store(ASLEEP, Ordering::SeqCst);
     if !pool.job.wants(seat) {
@@ -121,12 +151,12 @@ fn sleep(pool: &Pool, seat: usize) {
     pool.sleepers.fetch_sub(1, Ordering::SeqCst);
 }
 
-fn spawn(life: impl FnOnce() + Send + 'static) -> bool {
+fn spawn(pool: &'static Pool, seat: usize) -> bool {
     // Kernels need almost no stack; the runtime adds thread-local storage.
     Builder::new()
         .name("gdr-copy".to_owned())
         .stack_size(64 << 10)
-        .spawn(life)
+        .spawn(move || help(pool, seat))
         .is_ok()
 }
 
@@ -160,7 +190,7 @@ fn with_signals_blocked<T>(act: impl FnOnce() -> T) -> T {
 
 /// Keeps the library of this code loaded after dlclose, because helpers never return from it.
 fn stay_loaded() {
-    let here = start as fn(&'static Pool, &Cpus) -> bool as *const c_void;
+    let here = wake as fn(&AtomicU32) as *const c_void;
     let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: dladdr fills the structure if it returns nonzero, and its name is then a string of
     // the loader; dlopen with RTLD_NOLOAD only changes flags of the loaded library, and its
