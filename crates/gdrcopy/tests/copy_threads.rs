@@ -269,8 +269,7 @@ fn library_writes_no_file() {
     }
     let device = Guarded::new(gdrcopy::copy::TUNE_BYTES / 4096);
     // SAFETY: memory of our own, of that length.
-    let tuning = unsafe { gdrcopy::copy::tune(device.start(), gdrcopy::copy::TUNE_BYTES) };
-    assert_eq!(tuning.origin, gdrcopy::copy::Origin::Measured);
+    unsafe { gdrcopy::copy::tune(device.start(), gdrcopy::copy::TUNE_BYTES) };
     round_trip(&copier(), LARGE, 0, 3);
 }
 

@@ -46,6 +46,11 @@ pub(super) fn preferred() -> (&'static [&'static str], &'static [&'static str]) 
     (&["neon"], &["neon"])
 }
 
+/// True if [`preferred`] rests on measurements of this kind of CPU.
+pub(super) fn is_preference_measured() -> bool {
+    false
+}
+
 #[inline(always)]
 pub(super) fn fence_writes() {
     // SAFETY: a barrier. Without `nomem`, the compiler does not move accesses across it.

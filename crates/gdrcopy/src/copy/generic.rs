@@ -20,6 +20,11 @@ pub(super) fn preferred() -> (&'static [&'static str], &'static [&'static str]) 
     (&["portable"], &["portable"])
 }
 
+/// True if [`preferred`] rests on measurements of this kind of CPU.
+pub(super) fn is_preference_measured() -> bool {
+    false
+}
+
 #[inline(always)]
 pub(super) fn fence_writes() {
     fence(Ordering::SeqCst);

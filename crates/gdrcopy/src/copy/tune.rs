@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use process::SetOnce;
 
 use super::choice::{self, Choice};
-use super::fence;
 use super::kernel::{Kernel, Move, kernels};
+use super::{arch, fence};
 
 /// Source of the chosen kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,20 +37,20 @@ pub struct Tuning {
 /// Bytes of device memory that [`tune`] uses; with less it measures less.
 pub const TUNE_BYTES: usize = WRITE_BYTES;
 
-const WRITE_BYTES: usize = 64 << 10;
+const WRITE_BYTES: usize = 32 << 10;
 /// Reads are slow: this size takes 8 to 11 µs.
 const READ_BYTES: usize = 8 << 10;
 /// Host memory for several rounds. Real copies usually miss the L1 cache, where kernels differ
 /// most: stores then compete with loads for line fill buffers.
-const HOST_BYTES: usize = 512 << 10;
-const ROUNDS: usize = 8;
+const HOST_BYTES: usize = 128 << 10;
+const ROUNDS: usize = 5;
 /// Time limit of the measurement; it usually takes half.
-const BUDGET: Duration = Duration::from_millis(1);
+const BUDGET: Duration = Duration::from_micros(500);
 /// Percent by which a kernel must beat the default one.
 const MARGIN: u32 = 8;
 
-/// Measures the fastest kernels for this mapping, unless they are named or already known to this
-/// process. Takes a millisecond at most. Existing [`Copier`](super::Copier)s do not change.
+/// Measures the fastest kernels for this mapping, unless they are named, already known to this
+/// process, or known for this kind of CPU. Takes half a millisecond at most. Existing [`Copier`](super::Copier)s do not change.
 ///
 /// # Safety
 /// `device` is a write-combined mapping of `len` bytes that nothing else uses meanwhile and whose
@@ -59,7 +59,7 @@ pub unsafe fn tune(device: *mut u8, len: usize) -> Tuning {
     if let Ok(Some(choice)) = choice::named() {
         return Tuning::of(choice, Origin::Named);
     }
-    if known().is_none() {
+    if known().is_none() && !arch::is_preference_measured() {
         // SAFETY: guaranteed by the caller.
         let choice = unsafe { measure(device, len) };
         // Another thread may have measured meanwhile: the first result stays.

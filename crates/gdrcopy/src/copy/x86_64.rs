@@ -73,6 +73,11 @@ pub(super) fn preferred() -> (&'static [&'static str], &'static [&'static str]) 
     }
 }
 
+/// True if [`preferred`] rests on measurements of this kind of CPU.
+pub(super) fn is_preference_measured() -> bool {
+    vendor() == *b"GenuineIntel" && is_x86_feature_detected!("avx512f")
+}
+
 #[inline(always)]
 pub(super) fn fence_writes() {
     // SAFETY: sfence is SSE, which every x86-64 CPU has. Without `nomem`, the compiler does not

@@ -134,6 +134,8 @@ const SMALL: usize = 4096;
 const LARGE: usize = 4 << 20;
 /// Driver granularity of `cuMemCreate` in bytes.
 const CREATED: usize = 2 << 20;
+/// Known bytes of the large one. Random contents take 1.5 ms per MiB.
+const TUNED: usize = copy::TUNE_BYTES;
 /// Known bytes of samples with an object of their own.
 const KNOWN: usize = SMALL;
 /// More than one memory object of a pool.
@@ -152,8 +154,8 @@ impl Trust {
             let mut client = None;
             let mut displaced = false;
             // The first suballocation may lie at the start of a new block, the second cannot.
-            for bytes in [SMALL, SMALL, LARGE] {
-                let sample = Sample::make(trial, ScratchKind::Malloc, bytes, bytes)?;
+            for (bytes, known) in [(SMALL, SMALL), (SMALL, SMALL), (LARGE, TUNED)] {
+                let sample = Sample::make(trial, ScratchKind::Malloc, bytes, known)?;
                 let address = sample.own.address;
                 let (located, place) = route::by_ipc(trial, address, bytes as u64)?;
                 displaced |= place.offset != 0;
@@ -295,7 +297,7 @@ impl Trust {
             length: SMALL as u64,
         };
         self.time_stores(last);
-        if sample.bytes.len() >= LARGE && self.combines() {
+        if sample.bytes.len() >= TUNED && self.combines() {
             // SAFETY: the first bytes of the sample's mapping, which only we use and whose contents
             // have been compared.
             unsafe {
