@@ -150,13 +150,16 @@ mod tests {
 
     #[test]
     fn copies_at_once_use_no_helpers() {
-        let counts: &'static Counts = Box::leak(Box::default());
-        let first = Crowd::among(counts);
-        let second = Crowd::among(counts);
+        static COUNTS: Counts = Counts {
+            copies: Line(AtomicU32::new(0)),
+            until: Line(AtomicU64::new(0)),
+        };
+        let first = Crowd::among(&COUNTS);
+        let second = Crowd::among(&COUNTS);
         assert!(first.alone && !second.alone);
         drop((first, second));
-        assert!(!Crowd::among(counts).alone, "they did a moment ago");
+        assert!(!Crowd::among(&COUNTS).alone, "they did a moment ago");
         sleep(Duration::from_nanos(2 * CROWDED));
-        assert!(Crowd::among(counts).alone);
+        assert!(Crowd::among(&COUNTS).alone);
     }
 }
