@@ -17,10 +17,14 @@
  * Environment (a number other than 0 turns each on):
  *   GDS_ENABLE_DEBUG          more messages on standard error
  *   GDS_ENABLE_DUMP_MEMOPS    print each batch of memory operations
+ *   GDS_ENABLE_WAIT_CHECKER   print whether streams have reached and passed waits by GDS_WAIT_COND_NOR, and their words
  *   GDS_DISABLE_WRITE64       write 64-bit words in halves
+ *   GDS_SIMULATE_WRITE64      the same: a memory write of 8 bytes is two words
  *   GDS_DISABLE_WAIT_NOR      reject GDS_WAIT_COND_NOR (EINVAL)
  *   GDS_DISABLE_REMOTE_FLUSH  ignore GDS_WAIT_POST_FLUSH_REMOTE
- *   GDS_DISABLE_WRITEMEMORY   accepted; memory is always written in words, because CUDA has no public operation for more
+ *   GDS_DISABLE_MEMBAR        post no barriers: CUDA's writes imply one
+ *   GDS_ENABLE_FLUSHER, GDS_DISABLE_WRITEMEMORY, GDS_DISABLE_WEAK_CONSISTENCY=0
+ *                             no longer apply; a warning says why
  *   GDS_HCA=proxy|mlx5        how work requests are posted; the default suits the device. proxy: a CPU thread posts them to any verbs
  *                             device. mlx5: the GPU rings the NIC's doorbell itself (EOPNOTSUPP where the driver does not permit it)
  *   GDR_BACKEND               how GPU memory is mapped for the CPU: see gdrapi.h

@@ -11,15 +11,18 @@ use process::SetOnce;
 pub(crate) struct Environment {
     /// `GDS_ENABLE_DEBUG`: debug messages.
     pub(crate) debug: bool,
-    /// `GDS_DISABLE_WRITE64`: writes 64-bit words in halves.
+    /// `GDS_DISABLE_WRITE64` or `GDS_SIMULATE_WRITE64`: writes 64-bit words in halves. The second one asks for a memory write of eight
+    /// bytes, and memory is written in 32-bit words.
     pub(crate) no_write64: bool,
     /// `GDS_DISABLE_WAIT_NOR`: disables waits by NOR. In libgdsync they are off unless this is 0, because it does not initialise its
     /// completion queues for them.
     pub(crate) no_wait_nor: bool,
     /// `GDS_DISABLE_REMOTE_FLUSH`: disables flushes of waits.
     pub(crate) no_remote_flush: bool,
-    /// `GDS_DISABLE_WRITEMEMORY`: no effect, because no public CUDA has that operation; memory is written in words.
-    pub(crate) no_write_memory: bool,
+    /// `GDS_DISABLE_MEMBAR`: posts no barriers. CUDA's writes imply one. libgdsync reads no such setting, although it declares it.
+    pub(crate) no_barrier: bool,
+    /// `GDS_ENABLE_WAIT_CHECKER`: logs the progress of waits by NOR.
+    pub(crate) checks_waits: bool,
     /// `GDS_HCA`: the backend of queue pairs; not in libgdsync.
     pub(crate) hca: Hca,
     /// `GDS_ENABLE_DUMP_MEMOPS`: logs every batch posted to a stream.
@@ -50,10 +53,11 @@ pub(crate) fn environment() -> &'static Environment {
             |name: &str| std::env::var_os(name).is_some_and(|value| is_nonzero(value.as_bytes()));
         Environment {
             debug: is_set("GDS_ENABLE_DEBUG"),
-            no_write64: is_set("GDS_DISABLE_WRITE64"),
+            no_write64: is_set("GDS_DISABLE_WRITE64") || is_set("GDS_SIMULATE_WRITE64"),
             no_wait_nor: is_set("GDS_DISABLE_WAIT_NOR"),
             no_remote_flush: is_set("GDS_DISABLE_REMOTE_FLUSH"),
-            no_write_memory: is_set("GDS_DISABLE_WRITEMEMORY"),
+            no_barrier: is_set("GDS_DISABLE_MEMBAR"),
+            checks_waits: is_set("GDS_ENABLE_WAIT_CHECKER"),
             dump: is_set("GDS_ENABLE_DUMP_MEMOPS"),
             cpu_wait_timeout: timeout(std::env::var_os("GDS_CPU_WAIT_TIMEOUT_MS").as_deref()),
             hca: match std::env::var("GDS_HCA").as_deref() {
@@ -63,6 +67,34 @@ pub(crate) fn environment() -> &'static Environment {
             },
         }
     })
+}
+
+/// Variables of libgdsync without effect here: name, whether a number other than 0 asks for something, and why there is no effect.
+const OBSOLETE: [(&str, bool, &str); 3] = [
+    (
+        "GDS_ENABLE_FLUSHER",
+        true,
+        "waits flush the NIC's writes themselves, on GPUs that do not order them",
+    ),
+    (
+        "GDS_DISABLE_WRITEMEMORY",
+        true,
+        "CUDA has no public operation for memory writes: memory is always written in words",
+    ),
+    (
+        "GDS_DISABLE_WEAK_CONSISTENCY",
+        false,
+        "CUDA has no public flag for relaxed order: batches are always in order",
+    ),
+];
+
+/// Names and reasons of the variables that ask for something that no longer applies.
+pub(crate) fn obsolete() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let asked = |(name, when, why)| {
+        let value = std::env::var_os(name)?;
+        (is_nonzero(value.as_bytes()) == when).then_some((name, why))
+    };
+    OBSOLETE.into_iter().filter_map(asked)
 }
 
 /// Parses milliseconds; the default for 0 or invalid text.

@@ -17,6 +17,7 @@
 pub mod abi;
 mod backend;
 mod call_error;
+mod checker;
 mod claims;
 mod completed;
 mod cpu;

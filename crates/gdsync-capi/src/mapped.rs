@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gdrcopy::{Gdr, MapRequest, Mapping, PinFlags};
-use gpu::{DevicePtr, Registration, foreign, pointer};
+use gpu::{DevicePtr, Registration, bytes, foreign, pointer};
 use process::PerProcess;
 
 use crate::abi;
@@ -192,6 +192,17 @@ pub(crate) fn host_address(device: usize, bytes: usize) -> Option<usize> {
     let offset = device - *start as usize;
     let is_within = offset < memory.bytes && bytes <= memory.bytes - offset;
     is_within.then_some(memory.start + offset)
+}
+
+/// The word at a GPU address, if this library allocated that memory. It is not freed during the load.
+pub(crate) fn load(device: DevicePtr) -> Option<u32> {
+    let table = table();
+    let (start, memory) = table.gpu.range(..=device.get()).next_back()?;
+    let offset = (device.get() - start) as usize;
+    let is_within = memory.bytes.saturating_sub(offset) >= 4;
+    // SAFETY: within the mapping, which the table keeps while it is locked; the caller's words are aligned.
+    is_within
+        .then(|| unsafe { bytes::load32(std::ptr::with_exposed_provenance(memory.start + offset)) })
 }
 
 /// Ignores poisoning: every change is one step.

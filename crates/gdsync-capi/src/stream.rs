@@ -9,7 +9,8 @@ use gpu::{DevicePtr, MemOp, StreamCapabilities, foreign};
 use process::PerProcess;
 
 use crate::call_error::CallError;
-use crate::environment::environment;
+use crate::checker;
+use crate::environment::{environment, obsolete};
 use crate::log::{self, Level};
 
 /// Capabilities by CUDA device number. They do not change.
@@ -31,10 +32,8 @@ pub(crate) fn capabilities() -> Result<StreamCapabilities, CallError> {
                 "capabilities",
                 format_args!("device {device}: {has:?}"),
             );
-            if environment().no_write_memory {
-                let text =
-                    "GDS_DISABLE_WRITEMEMORY has no effect: memory is always written in words";
-                log::write(Level::Debug, "capabilities", format_args!("{text}"));
+            if known.is_empty() {
+                log_settings();
             }
             known.insert(device, has);
             has
@@ -46,6 +45,18 @@ pub(crate) fn capabilities() -> Result<StreamCapabilities, CallError> {
         nor: has.nor && !set.no_wait_nor,
         flush: has.flush && !set.no_remote_flush,
     })
+}
+
+/// Logs the environment's settings, and the variables without effect.
+fn log_settings() {
+    let line = |level, message: std::fmt::Arguments<'_>| log::write(level, "capabilities", message);
+    line(Level::Debug, format_args!("{:?}", environment()));
+    for (name, why) in obsolete() {
+        line(
+            Level::Warning,
+            format_args!("{name} no longer applies, because {why}"),
+        );
+    }
 }
 
 /// Posts operations to a stream, in order, lowered for its capabilities (`can`). `descriptor_of` returns the position of an
@@ -60,13 +71,24 @@ pub(crate) unsafe fn post(
     can: StreamCapabilities,
     descriptor_of: impl FnOnce(usize) -> usize,
 ) -> Result<(), CallError> {
-    let ops = lower(ops, can).map_err(|unsupported| CallError::StreamUnsupported {
+    let mut ops = lower(ops, can).map_err(|unsupported| CallError::StreamUnsupported {
         source: unsupported.at(descriptor_of),
     })?;
+    let set = environment();
+    if set.no_barrier {
+        ops.retain(|op| *op != MemOp::Barrier);
+    }
+    let checks = match set.checks_waits {
+        true => checker::add(&mut ops),
+        false => Vec::new(),
+    };
     // SAFETY: the caller's promise.
     let posted = unsafe { foreign::batch(stream, &ops) };
-    if environment().dump || posted.is_err() {
+    if set.dump || posted.is_err() {
         dump(&ops);
+    }
+    if posted.is_ok() {
+        checker::watch(checks);
     }
     posted.map_err(CallError::cuda("post the list to the stream"))
 }

@@ -7,3 +7,4 @@ mod programs;
 mod queues;
 mod support;
 mod upstream;
+mod variables;

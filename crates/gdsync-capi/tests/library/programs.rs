@@ -10,12 +10,12 @@ use crate::clib::succeed;
 use crate::support::{compile, run, run_on, simulated_cuda, simulated_libraries};
 
 /// As an H200: all v2 operations, and no flush.
-fn hopper() -> Value {
+pub fn hopper() -> Value {
     json!({"gpu": {"memory": 1 << 30, "attributes": {"122": 1, "123": 1}}, "gpus": [{}]})
 }
 
 /// A GPU with flush, and only 32-bit words.
-fn flushing() -> Value {
+pub fn flushing() -> Value {
     json!({"gpu": {"memory": 1 << 30, "attributes": {"123": 1, "98": 1}}, "gpus": [{}]})
 }
 
@@ -229,7 +229,7 @@ pub struct Program {
     _directory: tempfile::TempDir,
 }
 
-fn compiled(name: &str) -> Program {
+pub fn compiled(name: &str) -> Program {
     compiled_with(name, simulated_libraries)
 }
 

@@ -111,6 +111,11 @@ pub fn run_on(
         "GDS_DISABLE_WAIT_NOR",
         "GDS_DISABLE_REMOTE_FLUSH",
         "GDS_DISABLE_WRITEMEMORY",
+        "GDS_DISABLE_MEMBAR",
+        "GDS_DISABLE_WEAK_CONSISTENCY",
+        "GDS_ENABLE_FLUSHER",
+        "GDS_ENABLE_WAIT_CHECKER",
+        "GDS_SIMULATE_WRITE64",
         "GDS_HCA",
         "CUDA_VISIBLE_DEVICES",
     ] {
