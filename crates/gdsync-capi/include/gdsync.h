@@ -4,7 +4,7 @@
  * A CUDA stream writes words of memory and waits for words of memory, in order with its other work and without the CPU. So it posts work
  * requests and waits for their completions. The functions are those of NVIDIA's libgdsync; these headers and the library are an
  * independent implementation for current CUDA and rdma-core. Where libgdsync has types of MOFED's verbs_exp.h, rdma-core's types are used
- * here; gds_modify_qp and gds_poll_cq have the names and arguments of libgdsync's DirectVerbs branch. Programs must be compiled against
+ * here; with gdsync/compat in the search path programs for libgdsync's releases compile unchanged. gds_modify_qp and gds_poll_cq have the names and arguments of libgdsync's DirectVerbs branch. Programs must be compiled against
  * this header.
  *
  * Every function that returns int, except gds_poll_cq, returns 0 on success. On an error it returns a positive errno value and does
@@ -36,6 +36,13 @@
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
+
+/* Only with -I PREFIX/include/gdsync/compat, for programs of libgdsync's releases. */
+#if defined(__has_include)
+#if __has_include(<infiniband/gdsync_exp.h>)
+#include <infiniband/gdsync_exp.h>
+#endif
+#endif
 
 #include <cuda.h>
 #include <gdrapi.h>

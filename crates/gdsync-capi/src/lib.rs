@@ -60,6 +60,6 @@ pub use send_calls::{
     gds_stream_queue_send,
 };
 pub use wait_calls::{
-    gds_append_wait_cq, gds_poll_cq, gds_post_wait_cq, gds_prepare_wait_cq,
+    gds_append_wait_cq, gds_poll_cq, gds_poll_verbs_cq, gds_post_wait_cq, gds_prepare_wait_cq,
     gds_stream_post_wait_cq, gds_stream_post_wait_cq_all, gds_stream_wait_cq,
 };

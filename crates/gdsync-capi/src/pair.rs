@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use engine::hca::QueuePair;
 use engine::queue::{Prepared, Wait};
 use engine::wire::{AddressVector, Transport};
-use verbs::raw::{ibv_ah, ibv_qp};
+use verbs::raw::{ibv_ah, ibv_cq, ibv_qp};
 
 use crate::abi::{self, Cq, Qp};
 use crate::backend::{Backend, BackendPair};
@@ -49,6 +49,8 @@ pub(crate) struct Pair {
     pub(crate) limits: Limits,
     /// The verbs queue pair, valid while `queues` is `Some`.
     raw: *mut ibv_qp,
+    /// Addresses of its verbs completion queues: of sends, of receives.
+    completions: [usize; 2],
     backend: Box<dyn Backend>,
     /// `None` once destroyed.
     queues: Mutex<Option<Queues>>,
@@ -158,6 +160,7 @@ impl Pair {
             id,
             limits,
             raw: created.raw,
+            completions: [sent.addr(), received.addr()],
             backend: created.backend,
             queues: Mutex::new(Some(queues)),
             public: PublicQp(Box::new(UnsafeCell::new(public))),
@@ -167,6 +170,16 @@ impl Pair {
     /// The program's pointer.
     pub(crate) fn qp(&self) -> *mut Qp {
         self.public.0.get()
+    }
+
+    /// The side of a verbs completion queue.
+    pub(crate) fn side_of(&self, cq: *const ibv_cq) -> Option<Side> {
+        let [sent, received] = self.completions;
+        match cq.addr() {
+            address if address == sent => Some(Side::Sent),
+            address if address == received => Some(Side::Received),
+            _ => None,
+        }
     }
 
     /// True if destroyed.

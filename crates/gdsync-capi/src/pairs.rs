@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use process::PerProcess;
+use verbs::raw::ibv_cq;
 
 use crate::abi::{Cq, Qp};
 use crate::call_error::CallError;
@@ -75,6 +76,16 @@ pub(crate) fn of_queue(cq: *const Cq) -> Result<(Arc<Pair>, Side), CallError> {
         .ok_or(CallError::Gone {
             what: "completion queue",
         })
+}
+
+/// The queue pair and side of a verbs completion queue, if a queue pair has it.
+pub(crate) fn of_verbs_queue(cq: *const ibv_cq) -> Option<(Arc<Pair>, Side)> {
+    let table = table();
+    let found = table
+        .by_id
+        .values()
+        .find_map(|pair| Some((Arc::clone(pair), pair.side_of(cq)?)));
+    found.filter(|_| !cq.is_null())
 }
 
 /// The queue pair with this id.

@@ -2,8 +2,11 @@
 
 use std::ffi::{c_int, c_void};
 
+use verbs::raw::ibv_cq;
+
 use crate::abi::{Cq, Descriptor, Request, TAG_WAIT, What, WorkCompletion};
 use crate::call_error::CallError;
+use crate::pair::{Pair, Side};
 use crate::request::{self, Meaning};
 use crate::send_calls::post_all;
 use crate::{flags, guard, pairs, post_calls};
@@ -167,49 +170,84 @@ pub unsafe extern "C" fn gds_poll_cq(
 ) -> c_int {
     guard::count("gds_poll_cq", || {
         let (pair, side) = pairs::of_queue(cq)?;
-        if num_entries < 0 {
-            return Err(CallError::Bounds {
-                what: "num_entries",
-                value: num_entries.into(),
-                bounds: "it must not be negative",
-            });
-        }
-        if num_entries == 0 {
-            return Ok(0);
-        }
-        if wc.is_null() {
-            return Err(CallError::Null { what: "wc" });
-        }
-        if !wc.is_aligned() {
-            let (what, alignment) = ("wc", align_of::<WorkCompletion>());
-            return Err(CallError::Misaligned {
-                what,
-                address: wc.addr(),
-                alignment,
-            });
-        }
-        let mut taken = 0;
-        let mut is_served = false;
-        while taken < num_entries {
-            match pair.poll(side) {
-                Ok(Some(completion)) => {
-                    // SAFETY: not NULL and aligned; the caller promises room for `num_entries`.
-                    unsafe { wc.add(taken as usize).write(completion) };
-                    taken += 1;
-                }
-                Ok(None) if is_served || taken > 0 => break,
-                // Serve the queue pair here instead of waiting for the proxy's thread.
-                Ok(None) => {
-                    pair.serve();
-                    is_served = true;
-                }
-                // Return the completions; the next call fails again.
-                Err(_) if taken > 0 => break,
-                Err(call_error) => return Err(call_error),
-            }
-        }
-        Ok(taken)
+        // SAFETY: the caller's promise.
+        unsafe { poll(&pair, side, num_entries, wc) }
     })
+}
+
+/// [`gds_poll_cq`] for the verbs completion queue of a queue pair. The compatibility header's `ibv_poll_cq` calls it.
+///
+/// Returns as `gds_poll_cq`; `-ENOENT`, without a message, for other completion queues.
+///
+/// # Safety
+///
+/// As [`gds_poll_cq`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gds_poll_verbs_cq(
+    cq: *mut ibv_cq,
+    num_entries: c_int,
+    wc: *mut WorkCompletion,
+) -> c_int {
+    guard::count("gds_poll_verbs_cq", || {
+        match pairs::of_verbs_queue(cq) {
+            // SAFETY: the caller's promise.
+            Some((pair, side)) => unsafe { poll(&pair, side, num_entries, wc) },
+            None => Ok(-libc::ENOENT),
+        }
+    })
+}
+
+/// # Safety
+///
+/// As [`gds_poll_cq`].
+unsafe fn poll(
+    pair: &Pair,
+    side: Side,
+    num_entries: c_int,
+    wc: *mut WorkCompletion,
+) -> Result<c_int, CallError> {
+    if num_entries < 0 {
+        return Err(CallError::Bounds {
+            what: "num_entries",
+            value: num_entries.into(),
+            bounds: "it must not be negative",
+        });
+    }
+    if num_entries == 0 {
+        return Ok(0);
+    }
+    if wc.is_null() {
+        return Err(CallError::Null { what: "wc" });
+    }
+    if !wc.is_aligned() {
+        let (what, alignment) = ("wc", align_of::<WorkCompletion>());
+        return Err(CallError::Misaligned {
+            what,
+            address: wc.addr(),
+            alignment,
+        });
+    }
+    let mut taken = 0;
+    let mut is_served = false;
+    while taken < num_entries {
+        match pair.poll(side) {
+            Ok(Some(completion)) => {
+                // SAFETY: not NULL and aligned; the caller promises room for `num_entries`.
+                unsafe { wc.add(taken as usize).write(completion) };
+                taken += 1;
+            }
+            Ok(None) if is_served || taken > 0 => break,
+            // Serve the queue pair here instead of waiting for the proxy's thread.
+            Ok(None) => {
+                pair.serve();
+                is_served = true;
+            }
+            // Return the completions; the next call fails again.
+            Err(_) if taken > 0 => break,
+            Err(call_error) => return Err(call_error),
+        }
+    }
+    Ok(taken)
 }
 
 fn take(cq: *mut Cq) -> Result<Meaning, CallError> {

@@ -63,6 +63,8 @@ impl Library {
             Self::Gdrapi => &["gdrapi.h", "gdrconfig.h"],
             Self::Gdsync => &[
                 "gdsync.h",
+                "gdsync/compat/infiniband/gdsync_exp.h",
+                "gdsync/compat/infiniband/verbs_exp.h",
                 "gdsync/core.h",
                 "gdsync/device.cuh",
                 "gdsync/mlx5.h",

@@ -173,6 +173,8 @@ fn libgdsync_headers() {
     for header in [
         "gdrapi.h",
         "gdsync.h",
+        "gdsync/compat/infiniband/gdsync_exp.h",
+        "gdsync/compat/infiniband/verbs_exp.h",
         "gdsync/core.h",
         "gdsync/tools.h",
         "gdsync/mlx5.h",

@@ -34,8 +34,13 @@ enum gds_create_qp_flags {
     GDS_CREATE_QP_WQ_DBREC_ON_GPU = 1 << 5
 };
 
+#ifdef GDSYNC_EXP_H
+typedef struct ibv_exp_qp_init_attr gds_qp_init_attr_t;
+typedef struct ibv_exp_send_wr gds_send_wr;
+#else
 typedef struct ibv_qp_init_attr gds_qp_init_attr_t;
 typedef struct ibv_send_wr gds_send_wr;
+#endif
 
 /* A completion queue of a queue pair. */
 typedef struct gds_cq {

@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 
 use crate::clib::succeed;
 use crate::programs::{Program, compiled_with};
-use crate::support::{run, simulated_libraries, simulated_libraries_and_verbs};
+use crate::support::{
+    compatible, compile, run, simulated_libraries, simulated_libraries_and_verbs,
+};
 
 /// The CUDA of an H200, and two InfiniBand NICs.
 fn machine() -> Value {
@@ -117,6 +119,22 @@ fn mlx5_backend_behaves_the_same() {
             );
         }
     }
+}
+
+/// With the types of libgdsync's releases.
+#[test]
+#[ignore = "needs a C compiler, a C++ compiler, libibverbs-dev"]
+fn programs_for_releases_compile_and_run() {
+    let program = compiled_with("release", |cuda| {
+        [vec![compatible()], simulated_libraries_and_verbs(cuda)].concat()
+    });
+    let output = run(&program.path, &[], &machine(), &[PROXY]);
+    succeed("release", &output);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "release: ok\n");
+    let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("include/gdsync.h");
+    let arguments = ["-x", "c++", "-std=c++17", "-Wall", "-Wextra", "-Werror"];
+    let arguments = [&arguments[..], &["-fsyntax-only", &compatible()]].concat();
+    compile("c++", &arguments, &[header], &program.path, &[]);
 }
 
 fn compiled(name: &str) -> Program {

@@ -32,6 +32,12 @@ pub fn headers() -> Vec<String> {
         .collect()
 }
 
+/// The compiler flag for programs for libgdsync's releases.
+pub fn compatible() -> String {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    format!("-I{}", package.join("include/gdsync/compat").display())
+}
+
 /// Compiles and links sources with the headers.
 pub fn compile(
     compiler: &str,

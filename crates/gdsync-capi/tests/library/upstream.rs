@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use crate::clib::succeed;
-use crate::support::{compile, run, simulated_cuda, simulated_libraries};
+use crate::support::{compatible, compile, run, simulated_cuda, simulated_libraries};
 
 #[test]
 #[ignore = "manual: needs libgdsync's sources in GDSYNC_UPSTREAM"]
@@ -88,7 +88,7 @@ fn build(
         // Warnings in upstream's code are ignored.
         compile(
             compiler,
-            &["-c", "-O2", "-w", &define],
+            &["-c", "-O2", "-w", &define, &compatible()],
             &[source],
             &object,
             &[],
