@@ -132,8 +132,17 @@ fn programs_for_releases_compile_and_run() {
     succeed("release", &output);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "release: ok\n");
     let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("include/gdsync.h");
-    let arguments = ["-x", "c++", "-std=c++17", "-Wall", "-Wextra", "-Werror"];
-    let arguments = [&arguments[..], &["-fsyntax-only", &compatible()]].concat();
+    let flag = compatible();
+    let arguments = [
+        "-x",
+        "c++",
+        "-std=c++17",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-fsyntax-only",
+        &flag,
+    ];
     compile("c++", &arguments, &[header], &program.path, &[]);
 }
 
