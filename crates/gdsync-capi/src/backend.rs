@@ -60,12 +60,7 @@ impl PairOptions {
     }
 }
 
-const NO_DATAGRAMS: CallError = CallError::Unsupported {
-    what: "IBV_QPT_UD",
-    why: "the proxy sends no datagrams; use an mlx5 NIC without GDS_HCA=proxy, or connected queue pairs (IBV_QPT_RC)",
-};
-
-/// Creates a queue pair on the selected backend. Only mlx5 supports datagrams.
+/// Creates a queue pair on the selected backend.
 ///
 /// # Safety
 ///
@@ -81,19 +76,13 @@ pub(crate) unsafe fn create(
         "queues in GPU memory were rejected before"
     );
     let hca = choose(environment().hca, domain.context().is_mlx5());
-    let is_connected = options.verbs.transport != Transport::Ud;
-    if hca == Hca::Proxy && !is_connected {
-        return Err(NO_DATAGRAMS);
-    }
     if hca == Hca::Proxy {
         // SAFETY: the caller's promise.
         return unsafe { proxy::create(domain, allocator, options) };
     }
     // SAFETY: the caller's promise.
     match unsafe { mlx5::create(domain, allocator, options) } {
-        Err(error)
-            if is_connected && environment().hca == Hca::Auto && error.is_of_the_register() =>
-        {
+        Err(error) if environment().hca == Hca::Auto && error.is_of_the_register() => {
             let text = format_args!("{}; using the proxy", gpu::sentence(&error));
             log::write(Level::Warning, "gds_create_qp", text);
             // SAFETY: the caller's promise.

@@ -37,8 +37,7 @@ static PAGES: PerProcess<Pages> = PerProcess::new(Pages::default);
 /// the granted capabilities and the completion queues.
 ///
 /// Returns NULL with `errno`: `EINVAL` for NULL, invalid sizes, a shared receive queue, no current CUDA context, or an unknown
-/// `gpu_id`; `EOPNOTSUPP` for datagrams (`IBV_QPT_UD`) if the device is not an mlx5 NIC or `GDS_HCA=proxy` is set, and for queues in
-/// GPU memory; otherwise the error of verbs or CUDA.
+/// `gpu_id`; `EOPNOTSUPP` for queues in GPU memory; otherwise the error of verbs or CUDA.
 ///
 /// # Safety
 ///

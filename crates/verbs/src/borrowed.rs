@@ -62,6 +62,12 @@ impl<D> QueuePair<Reset, D> {
 }
 
 impl<D> QueuePair<Borrowed, D> {
+    /// Its transport.
+    #[must_use]
+    pub fn transport(&self) -> Transport {
+        self.inner.transport
+    }
+
     /// The requests that it accepts now, from a query of the device.
     ///
     /// # Errors
@@ -128,7 +134,7 @@ impl QueuePair<Borrowed> {
         segments: &[Segment],
     ) -> Result<(), Error> {
         let transport = self.inner.transport;
-        if (transport == Transport::Ud) != matches!(request.work, crate::Work::SendTo(..)) {
+        if (transport == Transport::Ud) != request.work.is_datagram() {
             return Err(Error::Transport { transport });
         }
         let (mut list, count) = list(segments)?;
@@ -140,7 +146,7 @@ impl QueuePair<Borrowed> {
         raw.sg_list = list.as_mut_ptr();
         raw.num_sge = count;
         let mut bad = null_mut();
-        // SAFETY: as above; a datagram's address handle is borrowed and of the same library.
+        // SAFETY: as above; a datagram's address handle is borrowed and of the same library, or its owner keeps it, as `BorrowedHandle::new` requires.
         let errno = unsafe { raw::ibv_post_send(self.as_raw(), &mut raw, &mut bad) };
         self.inner.posted("ibv_post_send", errno)
     }

@@ -63,6 +63,21 @@ pub struct WorkCompletion {
     pub immediate: Option<u32>,
     /// The receive buffer starts with 40 bytes for a GRH: a datagram.
     pub has_route: bool,
+    /// The sender of a datagram; undefined in other completions.
+    pub source: Source,
+}
+
+/// The sender of a datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Source {
+    /// Its queue pair number.
+    pub queue_pair: u32,
+    /// Its LID; 0 on Ethernet.
+    pub lid: u16,
+    /// The service level.
+    pub level: u8,
+    /// The lower bits of the destination LID.
+    pub path: u8,
 }
 
 /// The operation of a completion.
@@ -399,6 +414,12 @@ impl Completion {
                 bytes: raw.len() as u32,
                 immediate: raw.imm_data().map(u32::from_be),
                 has_route: raw.wc_flags & raw::ibv_wc_flags::IBV_WC_GRH != raw::ibv_wc_flags(0),
+                source: Source {
+                    queue_pair: raw.src_qp,
+                    lid: raw.slid,
+                    level: raw.sl,
+                    path: raw.dlid_path_bits,
+                },
             }),
         };
         Self {

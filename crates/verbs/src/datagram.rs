@@ -73,6 +73,35 @@ impl Datagram {
     }
 }
 
+/// A program's address handle, which the program destroys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BorrowedHandle(NonNull<raw::ibv_ah>);
+
+// SAFETY: verbs are thread safe, and only read the handle.
+unsafe impl Send for BorrowedHandle {}
+// SAFETY: as above.
+unsafe impl Sync for BorrowedHandle {}
+
+impl BorrowedHandle {
+    /// Borrows an address handle.
+    ///
+    /// # Safety
+    ///
+    /// It is live while requests are posted with it, and belongs to the device and protection domain of their queue pair.
+    #[must_use]
+    pub unsafe fn new(handle: NonNull<raw::ibv_ah>) -> Self {
+        Self(handle)
+    }
+
+    pub(crate) fn to(self, queue_pair: u32, qkey: u32) -> raw::ibv_send_wr_datagram {
+        raw::ibv_send_wr_datagram {
+            ah: self.0.as_ptr(),
+            remote_qpn: queue_pair,
+            remote_qkey: qkey,
+        }
+    }
+}
+
 impl Drop for Datagram {
     fn drop(&mut self) {
         // SAFETY: alive, and destroyed only here.

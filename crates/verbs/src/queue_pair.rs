@@ -14,7 +14,7 @@ use ibverbs_sys::{
 };
 
 use crate::completion::{self, Provider};
-use crate::{Access, CompletionQueue, Error, MemoryRegion, ProtectionDomain, Request, Sge, Work};
+use crate::{Access, CompletionQueue, Error, MemoryRegion, ProtectionDomain, Request, Sge};
 
 /// The most SGEs in a work request.
 pub const MOST_PIECES: usize = 16;
@@ -506,7 +506,7 @@ impl QueuePair<Rts> {
     /// queue is full, EINVAL for an unsupported request.
     pub fn send(&mut self, request: &Request<'_>) -> Result<(), Error> {
         let transport = self.inner.transport;
-        if (transport == Transport::Ud) != matches!(request.work, Work::SendTo(..)) {
+        if (transport == Transport::Ud) != request.work.is_datagram() {
             return Err(Error::Transport { transport });
         }
         if request.inline

@@ -2,7 +2,7 @@
 
 use ibverbs_sys::{self as raw, ibv_send_flags as flag, ibv_wr_opcode as opcode};
 
-use crate::{Datagram, Remote, Sge};
+use crate::{BorrowedHandle, Datagram, Remote, Sge};
 
 /// An operation.
 #[derive(Debug, Clone, Copy)]
@@ -12,6 +12,17 @@ pub enum Work<'a> {
     Send(Option<u32>),
     /// Sends a datagram.
     SendTo(&'a Datagram, Option<u32>),
+    /// Sends a datagram to a program's address handle.
+    SendBy {
+        /// The address handle.
+        handle: BorrowedHandle,
+        /// The destination's queue pair number.
+        queue_pair: u32,
+        /// The destination's Q_Key.
+        qkey: u32,
+        /// Immediate data.
+        immediate: Option<u32>,
+    },
     /// Writes remote memory; immediate data consumes a receive request at the remote end and completes there.
     Write(Remote, Option<u32>),
     /// Reads remote memory.
@@ -46,6 +57,12 @@ pub struct Request<'a> {
     pub solicited: bool,
     /// Fence: starts after earlier reads have completed.
     pub fenced: bool,
+}
+
+impl Work<'_> {
+    pub(crate) fn is_datagram(&self) -> bool {
+        matches!(self, Self::SendTo(..) | Self::SendBy { .. })
+    }
 }
 
 impl<'a> Request<'a> {
@@ -83,6 +100,15 @@ impl<'a> Request<'a> {
             Work::Send(immediate) => (opcode::IBV_WR_SEND, opcode::IBV_WR_SEND_WITH_IMM, immediate),
             Work::SendTo(datagram, immediate) => {
                 request.wr.ud = datagram.raw();
+                (opcode::IBV_WR_SEND, opcode::IBV_WR_SEND_WITH_IMM, immediate)
+            }
+            Work::SendBy {
+                handle,
+                queue_pair,
+                qkey,
+                immediate,
+            } => {
+                request.wr.ud = handle.to(queue_pair, qkey);
                 (opcode::IBV_WR_SEND, opcode::IBV_WR_SEND_WITH_IMM, immediate)
             }
             Work::Write(remote, immediate) => {

@@ -62,9 +62,9 @@ typedef struct gds_qp {
  * max_send_wr and max_recv_wr CQEs. `context` is that of `pd`; srq must be NULL; send_cq and recv_cq are set. The queues are accessible to
  * the GPU of the current CUDA context, which should be `gpu_id`. Returns NULL with errno on error.
  *
- * Datagrams (IBV_QPT_UD) require an mlx5 NIC; with another device, or with GDS_HCA=proxy: EOPNOTSUPP. Sends are IBV_WR_SEND and
- * IBV_WR_SEND_WITH_IMM, each with wr.ud.ah, remote_qpn and remote_qkey; the address handle is read when the request is prepared and may
- * be destroyed afterwards. A receive has 40 bytes before the message, which byte_len includes; they hold a GRH if IBV_WC_GRH is set. A
+ * The sends of datagrams (IBV_QPT_UD) are IBV_WR_SEND and IBV_WR_SEND_WITH_IMM, each with wr.ud.ah, remote_qpn and remote_qkey. On an mlx5
+ * NIC the address handle is read when the request is prepared, and may be destroyed afterwards; with another device, or with
+ * GDS_HCA=proxy, it must stay until the send has completed. A receive has 40 bytes before the message, which byte_len includes; they hold a GRH if IBV_WC_GRH is set. A
  * datagram without a receiver is lost, and its send succeeds.
  */
 struct gds_qp *gds_create_qp(struct ibv_pd *pd, struct ibv_context *context, gds_qp_init_attr_t *qp_init_attr, int gpu_id, int flags);

@@ -8,7 +8,7 @@ use engine::hca::proxy::{Agent, BorrowedQueues, ServedPair};
 use engine::wire::AddressVector;
 use process::PerProcess;
 use verbs::raw::ibv_ah;
-use verbs::{ProtectionDomain, QueuePairOptions};
+use verbs::{BorrowedHandle, Context, ProtectionDomain, QueuePairOptions};
 
 use super::{Backend, BackendPair, PairOptions};
 use crate::call_error::CallError;
@@ -19,6 +19,7 @@ static AGENT: PerProcess<Mutex<Weak<Agent>>> = PerProcess::new(Mutex::default);
 #[derive(Debug)]
 struct Proxy {
     pair: ServedPair,
+    context: Context,
     _agent: Arc<Agent>,
 }
 
@@ -31,8 +32,17 @@ impl Backend for Proxy {
         self.pair.wake();
     }
 
-    unsafe fn address(&self, _: NonNull<ibv_ah>) -> Result<AddressVector, CallError> {
-        Err(super::NO_DATAGRAMS)
+    unsafe fn address(&self, handle: NonNull<ibv_ah>) -> Result<AddressVector, CallError> {
+        // SAFETY: the caller's promise.
+        if unsafe { (*handle.as_ptr()).context } != self.context.as_raw() {
+            return Err(CallError::OtherDevice {
+                what: "the address handle",
+            });
+        }
+        // SAFETY: the program keeps the handle until the send has completed, as gdsync/core.h requires.
+        let handle = unsafe { BorrowedHandle::new(handle) };
+        let address = self.pair.address(handle);
+        address.ok_or(CallError::Gone { what: "queue pair" })
     }
 }
 
@@ -79,6 +89,7 @@ pub(super) unsafe fn create(
         queues,
         backend: Box::new(Proxy {
             pair,
+            context: context.clone(),
             _agent: agent,
         }),
         raw,

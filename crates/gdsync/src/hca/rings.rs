@@ -82,7 +82,11 @@ impl Rings {
     }
 
     /// Software's work queues.
-    pub(in crate::hca) fn local(&self, qpn: u32) -> Result<(SendQueue, ReceiveQueue), Error> {
+    pub(in crate::hca) fn local(
+        &self,
+        qpn: u32,
+        transport: Transport,
+    ) -> Result<(SendQueue, ReceiveQueue), Error> {
         let (send, receive) = (&self.send, &self.receive);
         let sends = SendQueue::new(SendParts {
             blocks: send.depth.entries(),
@@ -90,7 +94,7 @@ impl Rings {
             record: send.record.clone(),
             register: send.register.clone(),
             qpn,
-            transport: Transport::Connected,
+            transport,
         })?;
         let receives = ReceiveQueue::new(ReceiveParts {
             entries: receive.depth.entries(),

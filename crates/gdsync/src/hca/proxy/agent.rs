@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use verbs::CompletionQueue;
+use verbs::{BorrowedHandle, CompletionQueue};
 
 use super::create::{bounce, keep};
 use super::engine::{Engine, step};
 use super::pair::{Borrowed, Link};
-use super::{Shared, State};
+use super::{Shared, State, sends};
 use crate::hca::port::{Room, VerbsPair};
 use crate::hca::rings::Rings;
 use crate::hca::{Endpoint, QueuePair, Request};
+use crate::wire::{AddressVector, Transport};
 use crate::{Allocator, Error};
 
 /// A thread that serves borrowed queue pairs of any device. Dropping it ends the thread and flushes posted work.
@@ -68,6 +69,10 @@ impl Agent {
         let rings = Rings::take(allocator, request)?;
         let bounce = bounce(borrowed_queues.pair.domain(), request.send_blocks)?;
         let endpoint = Endpoint::new(0, borrowed_queues.pair.number());
+        let transport = match borrowed_queues.pair.transport() {
+            verbs::Transport::Ud => Transport::Datagram,
+            verbs::Transport::Rc | verbs::Transport::Uc => Transport::Connected,
+        };
         let made = VerbsPair {
             link: Link::Borrowed(Borrowed::new(borrowed_queues.pair)),
             sent: borrowed_queues.sent,
@@ -77,7 +82,7 @@ impl Agent {
                 receives: borrowed_queues.receives,
             },
         };
-        let (pair, number) = keep(&self.0.shared, rings, bounce, made, endpoint)?;
+        let (pair, number) = keep(&self.0.shared, rings, bounce, made, endpoint, transport)?;
         let shared = Arc::clone(&self.0.shared);
         Ok((pair, ServedPair { shared, number }))
     }
@@ -94,6 +99,20 @@ impl ServedPair {
             }
             step(pair, regions);
         }
+    }
+
+    /// The address of a program's handle for WQEs. The handle stays live until these WQEs have completed. `None` if the queue pair is
+    /// dropped.
+    #[must_use]
+    pub fn address(&self, handle: BorrowedHandle) -> Option<AddressVector> {
+        let mut state = self.shared.lock();
+        let handles = &mut state.pairs.get_mut(&self.number)?.handles;
+        let known = handles.iter().position(|known| *known == handle);
+        let index = known.unwrap_or_else(|| {
+            handles.push(handle);
+            handles.len() - 1
+        });
+        Some(sends::address(index))
     }
 
     /// Wakes the thread, after a stream was given work.

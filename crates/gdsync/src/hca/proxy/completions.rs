@@ -144,7 +144,7 @@ fn received(pair: &mut Pair, completion: &Completion) {
                 (_, Some(immediate)) => Event::ReceivedImmediate { immediate },
                 (_, None) => Event::Received,
             };
-            pair.arrived(counter, event, done.bytes);
+            pair.arrived(counter, event, &done);
         }
     }
 }

@@ -10,7 +10,7 @@ use super::pair::{Bounce, Link, Pair};
 use crate::hca::port::{Port, VerbsPair, failed};
 use crate::hca::rings::Rings;
 use crate::hca::{Endpoint, QueuePair, Request};
-use crate::wire::{BLOCK, MOST_BLOCKS};
+use crate::wire::{BLOCK, MOST_BLOCKS, Transport};
 use crate::{Allocator, Error};
 
 /// Creates a queue pair in `allocator`'s memory.
@@ -24,7 +24,14 @@ pub(super) fn create(
     let bounce = bounce(&port.domain, request.send_blocks)?;
     let pair = port.queue_pair(request)?;
     let endpoint = port.endpoint(pair.link.number());
-    let (pair, _) = keep(shared, rings, bounce, pair.map(Link::Init), endpoint)?;
+    let (pair, _) = keep(
+        shared,
+        rings,
+        bounce,
+        pair.map(Link::Init),
+        endpoint,
+        Transport::Connected,
+    )?;
     Ok(pair)
 }
 
@@ -35,6 +42,7 @@ pub(super) fn keep(
     bounce: Bounce,
     pair: VerbsPair<Link>,
     endpoint: Endpoint,
+    transport: Transport,
 ) -> Result<(QueuePair, u64), Error> {
     let VerbsPair {
         link,
@@ -42,12 +50,14 @@ pub(super) fn keep(
         received,
         room,
     } = pair;
-    let (send_queue, receive_queue) = rings.local(endpoint.qpn)?;
+    let (send_queue, receive_queue) = rings.local(endpoint.qpn, transport)?;
     let pair = Pair {
         link,
         sent,
         received,
         endpoint,
+        transport,
+        handles: Vec::new(),
         peer: 0,
         room,
         send: rings.send,

@@ -5,7 +5,7 @@
 //! [`ProxyHca`] creates and connects queue pairs and registers memory; an [`Agent`] serves queue pairs that a C program connects
 //! and registers memory for itself.
 //!
-//! Queue pairs are reliable connections; there are no datagrams. Keys in WQEs are verbs keys. A WQE that verbs cannot post
+//! Queue pairs of [`ProxyHca`] are reliable connections; an [`Agent`] serves datagrams too, to the program's address handles. Keys in WQEs are verbs keys. A WQE that verbs cannot post
 //! (unregistered memory, too many SGEs) completes in order with the syndrome that a NIC would write. After an error all current
 //! and later work is flushed, so no stream waits forever. For a work request that the device never completes, use the
 //! [`Watchdog`](crate::Watchdog).

@@ -3,13 +3,16 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use verbs::{Buffer, CompletionQueue, Init, MemoryRegion, QueuePair, Rts, State};
+use verbs::{
+    BorrowedHandle, Buffer, CompletionQueue, Init, MemoryRegion, QueuePair, Rts, State,
+    WorkCompletion,
+};
 
 use crate::hca::Endpoint;
 use crate::hca::completer::{Completer, Mark, NoPlace};
 use crate::hca::port::Room;
 use crate::hca::rings::{ReceiveSide, SendSide};
-use crate::wire::{Completion, Event, Failed, Syndrome};
+use crate::wire::{Completion, Event, Failed, Origin, Syndrome, Transport};
 
 #[derive(Debug)]
 pub(super) struct Pair {
@@ -18,6 +21,9 @@ pub(super) struct Pair {
     pub sent: CompletionQueue,
     pub received: CompletionQueue,
     pub endpoint: Endpoint,
+    pub transport: Transport,
+    /// A program's address handles. The addresses in WQEs are indexes.
+    pub handles: Vec<BorrowedHandle>,
     /// The remote QPN, once connected.
     pub peer: u32,
     pub room: Room,
@@ -186,10 +192,19 @@ impl Pair {
     }
 
     /// Writes the CQE of a receive.
-    pub(super) fn arrived(&mut self, counter: u16, event: Event, bytes: u32) {
+    pub(super) fn arrived(&mut self, counter: u16, event: Event, done: &WorkCompletion) {
         let mut completion = Completion::new(event, self.endpoint.qpn, counter);
-        completion.bytes = bytes;
+        completion.bytes = done.bytes;
         completion.source = self.peer;
+        if self.transport == Transport::Datagram {
+            completion.source = done.source.queue_pair;
+            completion.origin = Origin {
+                lid: done.source.lid,
+                path: done.source.path,
+                level: done.source.level,
+                has_route: done.has_route,
+            };
+        }
         self.complete(1, completion);
     }
 

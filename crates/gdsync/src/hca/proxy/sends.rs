@@ -1,13 +1,14 @@
 //! Reads doorbells and send WQEs, and posts them to verbs.
 
-use verbs::{Remote, Sge, Work};
+use verbs::{BorrowedHandle, Remote, Sge, Work};
 
 use super::pair::{InFlight, Link, Pair};
 use super::receives::by_key;
 use super::region::MemoryRegions;
 use crate::hca::rings::brings;
 use crate::wire::{
-    BLOCK, Control, Decoded, Fence, Operation, Payload, RemoteAddress, Syndrome, Transport, Wqe,
+    AddressVector, BLOCK, Control, Decoded, Fence, GlobalRoute, Operation, Payload, RemoteAddress,
+    Syndrome, Wqe,
 };
 
 /// Longest message in bytes: 1 GiB, the limit of NIC ports.
@@ -133,7 +134,7 @@ fn fetch(pair: &Pair) -> Option<Decoded> {
         return None;
     }
     let bytes = pair.send.blocks(control.blocks()).ok()?;
-    Wqe::decode(&bytes, Transport::Connected).ok()
+    Wqe::decode(&bytes, pair.transport).ok()
 }
 
 enum PostResult {
@@ -152,7 +153,15 @@ fn request(pair: &mut Pair, regions: &MemoryRegions, entry: &Wqe) -> Result<Post
     }
     let work = match entry.operation {
         Operation::Nop => return Ok(PostResult::Nop),
-        Operation::Send { immediate } => Work::Send(immediate),
+        Operation::Send { immediate } => match &entry.datagram {
+            Some(to) => Work::SendBy {
+                handle: handle(pair, &to.path).ok_or(Syndrome::LocalOperation)?,
+                queue_pair: to.qpn,
+                qkey: to.key,
+                immediate,
+            },
+            None => Work::Send(immediate),
+        },
         Operation::Write { remote, immediate } => Work::Write(peer(remote), immediate),
         Operation::Read { remote } => Work::Read(peer(remote)),
         Operation::CompareSwap { .. } | Operation::FetchAdd { .. } if length != 8 => {
@@ -210,6 +219,23 @@ fn request(pair: &mut Pair, regions: &MemoryRegions, entry: &Wqe) -> Result<Post
         // The device rejects it: too many SGEs, too long, or the queue pair is lost.
         Err(_) => Err(Syndrome::LocalOperation),
     }
+}
+
+/// The address in WQEs of the handle with this index.
+pub(super) fn address(index: usize) -> AddressVector {
+    AddressVector {
+        has_route: true,
+        route: GlobalRoute {
+            gid: (index as u128).to_be_bytes(),
+            ..GlobalRoute::default()
+        },
+        ..AddressVector::default()
+    }
+}
+
+fn handle(pair: &Pair, path: &AddressVector) -> Option<BorrowedHandle> {
+    let index = usize::try_from(u128::from_be_bytes(path.route.gid)).ok()?;
+    pair.handles.get(index).copied()
 }
 
 /// Copies inline data to registered memory.
