@@ -199,6 +199,9 @@ pub struct ProbeResult {
     pub p999: Option<f64>,
     /// Maximum.
     pub max: Option<f64>,
+    /// CPU time of the whole process for one run, helper threads included, in microseconds; absent if not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<f64>,
     /// Distribution of the samples; absent if not relevant.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub histogram: Vec<Bucket>,

@@ -34,6 +34,18 @@ const FEWEST: usize = 3;
 /// Shortest sample: reading the clock takes 25 ns.
 const SHORTEST: Duration = Duration::from_micros(4);
 
+/// Runs of an operation for its CPU time take at most this part of the budget, one third.
+const CPU_PART: u32 = 3;
+
+/// What one run takes.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Timed {
+    /// Samples, in seconds.
+    pub seconds: Vec<f64>,
+    /// CPU time of this process, of all threads and so of helpers too, in seconds.
+    pub cpu: Option<f64>,
+}
+
 /// Collects samples until there are enough.
 pub struct Sampler {
     budget: Budget,
@@ -132,6 +144,46 @@ fn sample<E>(
     Ok(sampler.finish().1)
 }
 
+/// As `time`, or `time_singly` if `singly`, and the CPU time of one run.
+pub fn time_and_cpu<E>(
+    budget: Budget,
+    singly: bool,
+    mut operation: impl FnMut() -> Result<(), E>,
+) -> Result<Timed, E> {
+    let seconds = match singly {
+        true => time_singly(budget, &mut operation)?,
+        false => time(budget, &mut operation)?,
+    };
+    let cpu = cpu_time(budget, &seconds, operation)?;
+    Ok(Timed { seconds, cpu })
+}
+
+/// CPU time of one run. The operation runs in a loop without clocks between, as often as fits a part of the budget if a run takes
+/// the median of `seconds`.
+fn cpu_time<E>(
+    budget: Budget,
+    seconds: &[f64],
+    mut operation: impl FnMut() -> Result<(), E>,
+) -> Result<Option<f64>, E> {
+    let Some(figures) = Figures::of(seconds) else {
+        return Ok(None);
+    };
+    let time = (budget.time / CPU_PART).as_secs_f64();
+    let runs = (time / figures.median.max(1e-9)).clamp(1.0, MOST as f64) as u32;
+    let before = process_time();
+    for _ in 0..runs {
+        operation()?;
+    }
+    let spent = process_time().saturating_sub(before);
+    Ok(Some(spent.as_secs_f64() / f64::from(runs)))
+}
+
+/// CPU time of all threads of this process.
+fn process_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
 /// Runs per sample, so that it is long enough for the clock.
 fn batch(one: Duration) -> u32 {
     let runs = SHORTEST.as_nanos() / one.as_nanos().max(1);
@@ -194,6 +246,41 @@ mod tests {
         );
         let single = time_singly(GENEROUS, || Ok::<(), ()>(())).expect("samples");
         assert!(single.len() >= 6);
+    }
+
+    #[test]
+    fn cpu_time_counts_all_threads() {
+        let budget = Budget::new(60, 3, 0.05);
+        let spin = |time: Duration| {
+            let before = thread_time();
+            while thread_time().saturating_sub(before) < time {
+                std::hint::spin_loop();
+            }
+        };
+        let millisecond = Duration::from_millis(1);
+        let cpu = |operation: &mut dyn FnMut()| {
+            let run = || {
+                operation();
+                Ok::<(), ()>(())
+            };
+            cpu_time(budget, &[0.01], run)
+                .expect("it runs")
+                .expect("a figure")
+        };
+        let helped = cpu(&mut || {
+            std::thread::scope(|scope| {
+                scope.spawn(|| spin(5 * millisecond));
+                spin(5 * millisecond);
+            });
+        });
+        // Other tests of this process run at the same time, so there is no upper limit.
+        assert!(helped >= 0.01, "{helped}");
+        assert_eq!(cpu_time(budget, &[], || Err("it runs")), Ok(None));
+    }
+
+    fn thread_time() -> Duration {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Duration::try_from(time).expect("positive")
     }
 
     #[test]

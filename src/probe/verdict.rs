@@ -74,6 +74,7 @@ impl Subject {
             p99: None,
             p999: None,
             max: None,
+            cpu: None,
             histogram: Vec::new(),
             samples: 0,
             expected: None,

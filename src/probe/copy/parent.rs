@@ -1,6 +1,6 @@
 //! The parent's side: one child for each GPU and NUMA node, and the crossovers of all results.
 
-use super::crossover::crossover;
+use super::crossover::{Cost, crossover};
 use super::sweep::LIMITED_BY_LINK;
 use super::task::Task;
 use crate::model::{ProbeKind, ProbeReport};
@@ -111,11 +111,15 @@ fn add_crossovers(report: &mut ProbeReport) {
             backend: backend.to_owned(),
             numa,
         };
-        found.extend(
-            ["write", "read"].map(|direction| crossover(&report.results, &about, direction)),
-        );
+        for direction in ["write", "read"] {
+            found.extend(
+                Cost::ALL
+                    .iter()
+                    .filter_map(|cost| crossover(&report.results, &about, direction, *cost)),
+            );
+        }
     }
-    report.results.extend(found.into_iter().flatten());
+    report.results.extend(found);
 }
 
 #[cfg(test)]

@@ -3,10 +3,11 @@
 use gpu::{DeviceMemory, HostMemory, Kind, Pattern, Stream};
 
 use super::session::{Session, allowance, device_differs, pattern, wrong_at};
+use crate::model::ProbeResult;
 use crate::probe::bytes::compare;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
-use crate::probe::sampling::{Budget, time, time_singly};
+use crate::probe::sampling::{Budget, Timed, time_and_cpu};
 use crate::probe::verdict::{Promise, Subject};
 
 /// From this size on the bandwidth is reported.
@@ -79,26 +80,29 @@ impl Point<'_> {
     fn measure(
         &self,
         reporter: &mut Reporter<'_>,
-        run: impl FnOnce(Budget) -> Result<(Vec<f64>, Option<String>), StepError>,
+        run: impl FnOnce(Budget) -> Result<(Timed, Option<String>), StepError>,
     ) -> Result<(), StepError> {
         let Self {
             about, name, bytes, ..
         } = *self;
         let step = format!("{} ({bytes} bytes)", self.what);
         reporter.doing_for(step, 10 * self.budget.time + allowance(bytes))?;
-        let (samples, wrong) = run(self.budget)?;
+        let (timed, wrong) = run(self.budget)?;
         let latency = format!("{name}.latency");
         if let Some(wrong) = wrong {
             return Ok(reporter.result(about.wrong(&latency, Some(bytes), wrong))?);
         }
-        reporter.result(about.latency(&latency, Some(bytes), bytes, &samples))?;
+        reporter.result(ProbeResult {
+            cpu: timed.cpu.map(|seconds| seconds * 1e6),
+            ..about.latency(&latency, Some(bytes), bytes, &timed.seconds)
+        })?;
         if bytes >= MIN_BANDWIDTH_SIZE {
             let promise = self.promise.filter(|_| bytes >= LIMITED_BY_LINK);
             reporter.result(about.bandwidth(
                 &format!("{name}.bandwidth"),
                 bytes,
                 0,
-                &samples,
+                &timed.seconds,
                 promise,
             ))?;
         }
@@ -127,8 +131,8 @@ fn mapped(
     };
     let (stream, memory, mapping) = (&session.stream, &session.memory, &mut session.mapping);
     write.measure(reporter, |budget| {
-        let samples = time(budget, || mapping.write(0, source))?;
-        Ok((samples, found_wrong(stream, memory, source)?))
+        let timed = time_and_cpu(budget, false, || mapping.write(0, source))?;
+        Ok((timed, found_wrong(stream, memory, source)?))
     })?;
     let read = Point {
         name: "copy.read",
@@ -146,12 +150,12 @@ fn mapped(
         stream.synchronize()?;
         let mut places = Places::new(filled, bytes);
         let mut found = source.to_vec();
-        let samples = time_singly(budget, || mapping.read(places.next(), &mut found))?;
+        let timed = time_and_cpu(budget, true, || mapping.read(places.next(), &mut found))?;
         let mut expected = vec![0; bytes];
         seed.fill(&mut expected, (places.last() / 4) as u64);
         let wrong =
             compare(&expected, &found).map(|mismatch| wrong_at(memory, places.last(), &mismatch));
-        Ok((samples, wrong))
+        Ok((timed, wrong))
     })
 }
 
@@ -214,11 +218,11 @@ fn engine_pinned(
     };
     write.measure(reporter, |budget| {
         host.write(0, source)?;
-        let samples = time(budget, || {
+        let timed = time_and_cpu(budget, false, || {
             stream.upload(memory, 0, host, 0, bytes)?;
             stream.synchronize()
         })?;
-        Ok((samples, found_wrong(stream, memory, source)?))
+        Ok((timed, found_wrong(stream, memory, source)?))
     })?;
     let read = Point {
         name: "cuda.pinned.read",
@@ -228,14 +232,14 @@ fn engine_pinned(
     read.measure(reporter, |budget| {
         let inverse: Vec<u8> = source.iter().map(|byte| !byte).collect();
         stream.write(memory, 0, &inverse)?;
-        let samples = time(budget, || {
+        let timed = time_and_cpu(budget, false, || {
             stream.download(host, 0, memory, 0, bytes)?;
             stream.synchronize()
         })?;
         let mut found = source.to_vec();
         host.read(0, &mut found)?;
         let wrong = compare(&inverse, &found).map(|mismatch| wrong_at(memory, 0, &mismatch));
-        Ok((samples, wrong))
+        Ok((timed, wrong))
     })
 }
 
@@ -255,8 +259,8 @@ fn engine_pageable(
         promise: None,
     };
     write.measure(reporter, |budget| {
-        let samples = time(budget, || stream.write(memory, 0, source))?;
-        Ok((samples, found_wrong(stream, memory, source)?))
+        let timed = time_and_cpu(budget, false, || stream.write(memory, 0, source))?;
+        Ok((timed, found_wrong(stream, memory, source)?))
     })?;
     let read = Point {
         name: "cuda.pageable.read",
@@ -265,9 +269,9 @@ fn engine_pageable(
     };
     read.measure(reporter, |budget| {
         let mut found: Vec<u8> = source.iter().map(|byte| !byte).collect();
-        let samples = time(budget, || stream.read(memory, 0, &mut found))?;
+        let timed = time_and_cpu(budget, false, || stream.read(memory, 0, &mut found))?;
         let wrong = compare(source, &found).map(|mismatch| wrong_at(memory, 0, &mismatch));
-        Ok((samples, wrong))
+        Ok((timed, wrong))
     })
 }
 

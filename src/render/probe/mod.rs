@@ -2,11 +2,14 @@
 
 mod asynchronous;
 mod chart;
+mod copy;
+mod copy_chart;
 mod curve;
 mod grid;
 mod host;
 mod lines;
 mod p2p;
+mod panel;
 mod picture;
 mod rdma;
 #[cfg(test)]
