@@ -13,6 +13,8 @@ pub struct Budget {
     pub least: usize,
     /// Sampling ends when the median's confidence interval is this share of the median.
     pub share: f64,
+    /// If set, exactly this many runs, instead of the limits above.
+    pub runs: Option<u32>,
 }
 
 impl Budget {
@@ -21,6 +23,7 @@ impl Budget {
             time: Duration::from_millis(milliseconds),
             least,
             share,
+            runs: None,
         }
     }
 }
@@ -66,6 +69,9 @@ impl Sampler {
 
     pub fn wants_more(&mut self) -> bool {
         let taken = self.samples.len();
+        if let Some(runs) = self.budget.runs {
+            return taken < runs as usize;
+        }
         let spent = self.begun.elapsed();
         if taken < FEWEST || taken < self.budget.least && spent < self.budget.time * 10 {
             return true;
@@ -115,7 +121,7 @@ pub fn time<E>(
         }
         batch = self::batch(begun.elapsed() / batch);
     }
-    sample(budget, batch, operation)
+    sample(budget, batch.min(budget.runs.unwrap_or(batch)), operation)
 }
 
 /// Times an operation with one run per sample, for loads that could overlap with the next run: the clock waits for all earlier
@@ -133,7 +139,10 @@ fn sample<E>(
     batch: u32,
     mut operation: impl FnMut() -> Result<(), E>,
 ) -> Result<Vec<f64>, E> {
-    let mut sampler = Sampler::new(budget);
+    let mut sampler = Sampler::new(Budget {
+        runs: budget.runs.map(|runs| runs.div_ceil(batch)),
+        ..budget
+    });
     while sampler.wants_more() {
         let begun = Instant::now();
         for _ in 0..batch {
@@ -158,6 +167,35 @@ pub fn time_and_cpu<E>(
     Ok(Timed { seconds, cpu })
 }
 
+/// Times runs that each need a preparation, which is not timed.
+pub fn time_prepared<E>(
+    budget: Budget,
+    mut prepare: impl FnMut() -> Result<(), E>,
+    mut operation: impl FnMut() -> Result<(), E>,
+) -> Result<Timed, E> {
+    prepare()?;
+    operation()?;
+    let mut sampler = Sampler::new(budget);
+    let mut cpu = Duration::ZERO;
+    while sampler.wants_more() {
+        prepare()?;
+        let (first, second) = (process_time(), process_time());
+        let begun = Instant::now();
+        operation()?;
+        sampler.push(begun.elapsed().as_secs_f64());
+        // Reading this clock takes longer than a short copy.
+        let clock = second.saturating_sub(first);
+        let spent = process_time().saturating_sub(second);
+        cpu += spent.saturating_sub(clock);
+    }
+    let seconds = sampler.finish().1;
+    let runs = seconds.len().max(1) as f64;
+    Ok(Timed {
+        cpu: Some(cpu.as_secs_f64() / runs),
+        seconds,
+    })
+}
+
 /// CPU time of one run. The operation runs in a loop without clocks between, as often as fits a part of the budget if a run takes
 /// the median of `seconds`.
 fn cpu_time<E>(
@@ -170,6 +208,7 @@ fn cpu_time<E>(
     };
     let time = (budget.time / CPU_PART).as_secs_f64();
     let runs = (time / figures.median.max(1e-9)).clamp(1.0, MOST as f64) as u32;
+    let runs = budget.runs.unwrap_or(runs);
     let before = process_time();
     for _ in 0..runs {
         operation()?;
@@ -198,6 +237,7 @@ mod tests {
         time: Duration::from_secs(60),
         least: 3,
         share: 0.05,
+        runs: None,
     };
 
     #[test]
@@ -246,6 +286,34 @@ mod tests {
         );
         let single = time_singly(GENEROUS, || Ok::<(), ()>(())).expect("samples");
         assert!(single.len() >= 6);
+    }
+
+    #[test]
+    fn exact_number_of_runs() {
+        let budget = Budget {
+            runs: Some(250),
+            ..Budget::new(10, 3, 0.0)
+        };
+        let runs = std::cell::Cell::new(0);
+        let count = || {
+            runs.set(runs.get() + 1);
+            Ok::<(), ()>(())
+        };
+        let single = time_singly(budget, count).expect("samples");
+        assert_eq!((single.len(), runs.replace(0)), (250, 251), "one warm-up");
+        // Short runs share samples; no sample has more than all of them.
+        let batched = time(budget, count).expect("samples").len();
+        assert!((1..250).contains(&batched) && runs.replace(0) >= 250);
+        let timed = time_and_cpu(budget, true, count).expect("samples");
+        assert_eq!((timed.seconds.len(), runs.replace(0)), (250, 501));
+        let prepared = std::cell::Cell::new(0);
+        let prepare = || {
+            assert_eq!(prepared.replace(prepared.get() + 1), runs.get());
+            Ok(())
+        };
+        let timed = time_prepared(budget, prepare, count).expect("samples");
+        assert_eq!((timed.seconds.len(), prepared.get()), (250, 251));
+        assert!(timed.cpu.is_some());
     }
 
     #[test]

@@ -2,9 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use gpu::Allocation;
-
-use super::session::{Session, map};
+use super::session::{Session, map_as};
 use crate::model::ProbeResult;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
@@ -16,11 +14,15 @@ const FLAG: usize = 4;
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// No new round after this time: a simulated one may take milliseconds on a busy machine.
 const MAX_TIME: Duration = Duration::from_secs(1);
+/// A round trip on a busy machine.
+const ROUND: Duration = Duration::from_millis(1);
 /// The value that ends the kernel early.
 const STOP: u32 = u32::MAX;
 
 pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
-    reporter.doing_for("a kernel that answers the CPU", TIMEOUT)?;
+    let rounds = session.task.choices.iterations.unwrap_or(0);
+    let time = TIMEOUT + ROUND.saturating_mul(rounds);
+    reporter.doing_for("a kernel that answers the CPU", time)?;
     let result = match measure(session) {
         Ok(result) => result,
         Err(failure) => session
@@ -31,20 +33,22 @@ pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), Ste
 }
 
 fn measure(session: &Session<'_>) -> Result<ProbeResult, StepError> {
-    let rounds = session.task.terms.depth.round_trips();
-    let flag = session.gpu.allocate(Allocation::Malloc, 64 << 10)?;
+    let rounds = session.task.round_trips();
+    let flag = session
+        .gpu
+        .allocate(session.task.choices.allocation(), 64 << 10)?;
     let reply = session.gpu.pinned(64)?;
     let stream = session.gpu.stream()?;
     session.gpu.load_kernels()?;
     stream.fill(&flag, 0, flag.len(), 0)?;
     stream.synchronize()?;
-    let mut mapping = map(&session.gdr, &flag)?;
+    let mut mapping = map_as(&session.gdr, &flag, &session.task.choices)?;
     stream.ping_pong(&flag, &reply, rounds)?;
     let mut samples = Vec::with_capacity(rounds as usize);
     let first = Instant::now();
     for round in 1..=rounds {
         let begun = Instant::now();
-        if begun - first > MAX_TIME {
+        if session.task.choices.iterations.is_none() && begun - first > MAX_TIME {
             mapping.store(0, STOP)?;
             mapping.fence();
             break;

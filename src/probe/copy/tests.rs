@@ -6,7 +6,7 @@ use gdrcopy::{BackendKind, Gdr};
 use gpu::{Allocation, Gpu};
 
 use super::session::{Session, map};
-use super::task::Task;
+use super::task::{Choices, Task};
 use super::validate::{Check, Part, Verified};
 use super::{kernels_check, sweep};
 use crate::model::{ProbeResult, ProbeVerdict};
@@ -22,6 +22,7 @@ fn task() -> Task {
         node: None,
         sweep_only: true,
         backend: None,
+        choices: Choices::default(),
         terms: Terms::quick(&[100, BYTES], Duration::from_secs(10)),
     }
 }

@@ -67,8 +67,15 @@ fn kinds(depth: Depth) -> Vec<MemoryCase> {
     ]
 }
 
-pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
-    for kind in kinds(session.task.terms.depth) {
+/// Verifies the kinds of memory with these names.
+pub fn run(
+    session: &mut Session<'_>,
+    names: &[&str],
+    reporter: &mut Reporter<'_>,
+) -> Result<(), StepError> {
+    let mut kinds = kinds(session.task.terms.depth);
+    kinds.retain(|kind| names.contains(&kind.name));
+    for kind in kinds {
         // Simulated memory is host memory, which may be scarce.
         let fits = |bytes: &&usize| **bytes <= BLOCK || !session.gpu.is_sim();
         for bytes in kind.sizes.iter().filter(fits) {
@@ -90,10 +97,17 @@ pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(),
             }
         }
     }
+    Ok(())
+}
+
+pub fn run_neighbours(
+    session: &mut Session<'_>,
+    reporter: &mut Reporter<'_>,
+) -> Result<(), StepError> {
     reporter.doing("small allocations that share a page")?;
     let name = "validate.malloc.neighbours";
     let result = match neighbours(session) {
-        Ok(found) => found.result(&session.about, name, NEIGHBOUR),
+        Ok(found) => found.result(&session.about, name, Some(NEIGHBOUR)),
         Err(failure) => {
             session
                 .about
@@ -158,7 +172,9 @@ fn verify(
             .doing_for(step(&format!("check {name}")), allowed)?;
         let found = check.run(part)?;
         let name = format!("validate.{}.{name}", kind.name);
-        check.reporter.result(found.result(about, &name, bytes))?;
+        check
+            .reporter
+            .result(found.result(about, &name, Some(bytes)))?;
     }
     Ok(())
 }
@@ -195,10 +211,10 @@ pub enum Verified {
 }
 
 impl Verified {
-    pub fn result(self, about: &Subject, name: &str, bytes: usize) -> ProbeResult {
+    pub fn result(self, about: &Subject, name: &str, bytes: Option<usize>) -> ProbeResult {
         match self {
-            Self::Right(verified) => about.right(name, Some(bytes), verified),
-            Self::Wrong(reason) => about.wrong(name, Some(bytes), reason),
+            Self::Right(verified) => about.right(name, bytes, verified),
+            Self::Wrong(reason) => about.wrong(name, bytes, reason),
         }
     }
 }

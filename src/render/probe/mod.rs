@@ -17,12 +17,14 @@ mod rdma_tests;
 #[cfg(test)]
 mod sample;
 mod table;
+mod test_list;
 #[cfg(test)]
 mod tests;
 
 pub use curve::curve;
 pub use picture::svg;
 pub use table::table;
+pub use test_list::{ListedTest, test_list};
 
 use super::Style;
 use super::text::{Tone, printable, wrap};
