@@ -187,6 +187,9 @@ pub struct ProbeResult {
     pub unit: String,
     /// Median of the samples. This and the other figures are null if there are none.
     pub median: Option<f64>,
+    /// Minimum; absent if not relevant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min: Option<f64>,
     /// 5th percentile.
     pub p5: Option<f64>,
     /// 95th percentile.

@@ -69,6 +69,7 @@ impl Subject {
             verified: 0,
             unit: String::new(),
             median: None,
+            min: None,
             p5: None,
             p95: None,
             p99: None,
@@ -150,7 +151,7 @@ impl Subject {
         }
     }
 
-    /// A latency with a histogram, from samples in seconds.
+    /// A latency with its minimum and a histogram, from samples in seconds.
     pub fn spread(
         &self,
         name: &str,
@@ -160,6 +161,7 @@ impl Subject {
     ) -> ProbeResult {
         let samples: Vec<f64> = seconds.iter().map(|seconds| seconds * 1e6).collect();
         ProbeResult {
+            min: samples.iter().copied().min_by(f64::total_cmp),
             histogram: histogram(&samples),
             ..self.latency(name, bytes, verified, seconds)
         }

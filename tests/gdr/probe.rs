@@ -124,9 +124,13 @@ fn bar1_probe_results() {
         of(&format!("crossover.{direction}.cpu"));
     }
     for call in ["pin", "map", "info", "unmap", "unpin"] {
-        of(&format!("api.{call}"));
+        let call = of(&format!("api.{call}"))[0];
+        assert!(call["min"].as_f64() <= call["median"].as_f64(), "{call}");
+        let buckets = call["histogram"].as_array().expect("buckets").iter();
+        let samples = buckets.map(|bucket| bucket["samples"].as_u64().expect("a number"));
+        assert_eq!(call["samples"].as_u64(), Some(samples.sum()), "{call}");
     }
-    of("ping-pong");
+    assert!(of("ping-pong")[0]["histogram"].is_array());
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), Ste
         {
             Ok(samples) => {
                 for (name, samples) in NAMES.into_iter().zip(&samples) {
-                    reporter.result(session.about.latency(name, Some(*bytes), 0, samples))?;
+                    reporter.result(session.about.spread(name, Some(*bytes), 0, samples))?;
                 }
             }
             Err(failure) => reporter.result(session.about.impossible(

@@ -77,5 +77,5 @@ fn measure(session: &Session<'_>) -> Result<ProbeResult, StepError> {
         samples.push(begun.elapsed().as_secs_f64());
     }
     stream.synchronize()?;
-    Ok(session.about.latency(NAME, Some(FLAG), 0, &samples))
+    Ok(session.about.spread(NAME, Some(FLAG), 0, &samples))
 }

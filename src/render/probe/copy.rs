@@ -119,34 +119,3 @@ fn crossovers(results: &[&ProbeResult], style: Style) -> String {
     }
     text
 }
-
-/// Cost of calls and of a round trip.
-pub fn costs(results: &[&ProbeResult], style: Style) -> String {
-    let rows: Vec<&ProbeResult> = results
-        .iter()
-        .copied()
-        .filter(|result| {
-            (result.name.starts_with("api.") || result.name == "ping-pong")
-                && result.median.is_some()
-        })
-        .collect();
-    if rows.is_empty() {
-        return String::new();
-    }
-    let row = |row: &&ProbeResult| {
-        let what = match row.name.strip_prefix("api.") {
-            Some(call) => call.to_owned(),
-            None => "round trip with a kernel".to_owned(),
-        };
-        let what = match (row.bytes, row.name.as_str()) {
-            (Some(bytes), name) if name != "ping-pong" => format!("{what} {}", size(bytes)),
-            _ => what,
-        };
-        let figures = [row.median, row.p5, row.p95, row.max];
-        let figures = figures.map(figure_or_dash);
-        std::iter::once(what).chain(figures).collect()
-    };
-    let rows: Vec<Vec<String>> = rows.iter().map(row).collect();
-    let head = ["call", "median", "p5", "p95", "max"].map(str::to_owned);
-    grid("latency of calls, us", &head, &rows, style)
-}

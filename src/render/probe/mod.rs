@@ -1,6 +1,7 @@
 //! Formats of a probe report: table, terminal chart and SVG. The JSON is the report itself.
 
 mod asynchronous;
+mod calls;
 mod chart;
 mod copy;
 mod copy_chart;

@@ -1,7 +1,7 @@
 //! A handwritten report for the tests of all formats.
 
 use crate::model::{
-    BackendChoice, BackendOutcome, Host, ProbeKind, ProbeReport, ProbeResult, ProbedGpu,
+    BackendChoice, BackendOutcome, Bucket, Host, ProbeKind, ProbeReport, ProbeResult, ProbedGpu,
 };
 
 pub const SUBJECT: &str = "GPU0 (0000:3b:00.0)";
@@ -68,7 +68,17 @@ pub fn report() -> ProbeReport {
         median: Some(65536.0),
         ..bare("crossover.read.cpu", None)
     });
-    results.push(latency("api.pin", 65536, 141.2));
+    let octave = |from: f64, samples| Bucket {
+        from,
+        to: from * 2.0,
+        samples,
+    };
+    results.push(ProbeResult {
+        min: Some(120.0),
+        p99: Some(300.0),
+        histogram: vec![octave(64.0, 20), octave(128.0, 79), octave(512.0, 1)],
+        ..latency("api.pin", 65536, 141.2)
+    });
     results.push(latency("ping-pong", 4, 1.93));
     ProbeReport {
         probe: ProbeKind::Copy,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::lines::{failures, line_of, verified};
 use super::panel::DIRECTIONS;
-use super::{INDENT, asynchronous, copy, host, opening, p2p, rdma};
+use super::{INDENT, asynchronous, calls, copy, host, opening, p2p, rdma};
 use crate::model::{
     BackendOutcome, GIGABYTES_PER_SECOND, ProbeKind, ProbeReport, ProbeResult, ProbeVerdict,
     ProbedGpu,
@@ -95,7 +95,7 @@ fn chapter<'r>(
             _ => copy::sweep(&of_node, node, style),
         });
     }
-    text.push_str(&copy::costs(results, style));
+    text.push_str(&calls::costs(results, style));
     text
 }
 

@@ -41,9 +41,9 @@ GPU0 (0000:3b:00.0): NVIDIA H200
   cuMemcpy with pinned memory uses less CPU time from the GPU from 64 KiB on
 
   latency of calls, us
-  call                      median    p5   p95   max
-  pin 64 KiB                   141   127   212   565
-  round trip with a kernel    1.93  1.74  2.90  7.72
+  call                      count  min  median  p99   max        min to max
+  pin 64 KiB                  100  120     141  300   565  ··▃···█·······▁·
+  round trip with a kernel    100    -    1.93    -  7.72
 
 passed: 17 ok, 0 slow, 0 wrong, 0 impossible
 ";
