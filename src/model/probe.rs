@@ -190,6 +190,9 @@ pub struct ProbeResult {
     /// Minimum; absent if not relevant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min: Option<f64>,
+    /// Arithmetic mean; absent if not relevant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean: Option<f64>,
     /// 5th percentile.
     pub p5: Option<f64>,
     /// 95th percentile.
