@@ -202,6 +202,16 @@ pub(crate) enum Kernel {
         rounds: u32,
         limit: Duration,
     },
+    PingPongData {
+        flags: DevicePtr,
+        replies: DevicePtr,
+        rounds: u32,
+        limit: Duration,
+        data: DevicePtr,
+        words: u64,
+        blocks: u32,
+        threads: u32,
+    },
     FillPattern {
         to: DevicePtr,
         words: u64,
@@ -245,6 +255,7 @@ impl Kernel {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::PingPong { .. } => "ping_pong",
+            Self::PingPongData { .. } => "ping_pong_data",
             Self::FillPattern { .. } => "fill_pattern",
             Self::CheckPattern { .. } => "check_pattern",
             Self::Chase { .. } => "chase",
