@@ -51,6 +51,19 @@ pub struct CopyProbe {
     /// mappings
     #[arg(long)]
     pub cold: bool,
+
+    /// Let the CPU write this much data before each round trip of ping-pong, and the kernel verify it
+    #[arg(long, value_name = "SIZE")]
+    pub data: Option<ByteSize>,
+
+    /// Blocks of the kernel of ping-pong with data, each with a flag and an answer of its own [default: 8, or as many
+    /// as the GPU runs at once]
+    #[arg(long, value_name = "COUNT", requires = "data", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub blocks: Option<u32>,
+
+    /// Threads of each of these blocks
+    #[arg(long, value_name = "COUNT", requires = "data", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub threads: u32,
 }
 
 /// Backend that maps GPU memory.

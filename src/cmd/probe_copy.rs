@@ -3,7 +3,7 @@
 use anyhow::bail;
 
 use crate::cli::{CopyAllocator, CopyBackend, CopyMapping, CopyProbe};
-use crate::probe::copy::{self, Allocator, Choices, MappingChoice, TESTS};
+use crate::probe::copy::{self, Allocator, Choices, DataRounds, MappingChoice, TESTS};
 use crate::probe::scope::{Nodes, Scope};
 use crate::render::Style;
 use crate::render::probe::{ListedTest, test_list};
@@ -31,6 +31,7 @@ pub fn copy_options(
             );
         }
     }
+    let data = data(wanted)?;
     Ok(copy::Options {
         backend: wanted.backend.map(|backend| {
             match backend {
@@ -58,9 +59,31 @@ pub fn copy_options(
             offset: wanted.offset,
             iterations: wanted.iterations,
             cold: wanted.cold,
+            data,
         },
         scope,
     })
+}
+
+/// The data of ping-pong.
+fn data(wanted: &CopyProbe) -> anyhow::Result<Option<DataRounds>> {
+    let Some(size) = &wanted.data else {
+        return Ok(None);
+    };
+    if !size.0.is_multiple_of(4) {
+        bail!(
+            "--data {}: the kernel reads words of 4 bytes: use a multiple of 4",
+            size.0
+        );
+    }
+    if !wanted.test.is_empty() && wanted.test.iter().all(|test| test != "ping-pong") {
+        bail!("--data needs the test ping-pong: add --test ping-pong, or omit --data");
+    }
+    Ok(Some(DataRounds {
+        bytes: size.0,
+        blocks: wanted.blocks,
+        threads: wanted.threads,
+    }))
 }
 
 /// The tests of `gdr probe copy`, with gdrcopy's names for them.

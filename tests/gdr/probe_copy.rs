@@ -184,6 +184,46 @@ fn iterations_are_exact() {
 }
 
 #[test]
+fn round_trips_with_data() {
+    for (blocks, data) in [("1", "4"), ("3", "4KiB"), ("4", "100")] {
+        let report = report(&[
+            "--test",
+            "ping-pong",
+            "--data",
+            data,
+            "--blocks",
+            blocks,
+            "--iterations",
+            "40",
+        ]);
+        let found = results(&report)
+            .iter()
+            .find(|result| result["name"] == "ping-pong.data")
+            .expect("a result");
+        assert_eq!(
+            (&found["verdict"], &found["samples"]),
+            (&"ok".into(), &40.into())
+        );
+        let bytes = found["bytes"].as_u64().expect("a size");
+        assert_eq!(found["verified"].as_u64(), Some(40 * bytes), "{found}");
+    }
+    let table = sim(&["--test", "ping-pong", "--data", "4KiB", "--threads", "32"]);
+    assert!(
+        table.stdout.contains("round trip with 4 KiB"),
+        "{}",
+        table.stdout
+    );
+    // More blocks than run at once would never answer.
+    let run = sim(&["--test", "ping-pong", "--data", "4KiB", "--blocks", "5"]);
+    assert_eq!(run.code, 1, "{}", run.stdout);
+    assert!(
+        run.stdout.contains("--blocks 5: this GPU runs 4 blocks"),
+        "{}",
+        run.stdout
+    );
+}
+
+#[test]
 fn impossible_values_are_explained() {
     for (args, words) in [
         (
@@ -199,6 +239,11 @@ fn impossible_values_are_explained() {
         (&["--offset", "x"], &["--offset", "KiB, MiB"]),
         (&["--offset", "3GiB"], &["1 GiB"]),
         (&["--iterations", "0"], &["1..=10000000"]),
+        (&["--data", "5"], &["--data 5", "a multiple of 4"]),
+        (&["--data", "4", "--test", "api"], &["add --test ping-pong"]),
+        (&["--blocks", "4"], &["--data"]),
+        (&["--data", "4", "--blocks", "0"], &["1..=1024"]),
+        (&["--data", "4", "--threads", "1025"], &["1..=1024"]),
     ] {
         let run = gdr(&[&["probe", "copy", "--sim"], args].concat());
         assert_eq!(

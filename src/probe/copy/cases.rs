@@ -113,7 +113,7 @@ pub const TESTS: &[Test] = &[
     test(
         "ping-pong",
         "pplat",
-        "times round trips with a kernel",
+        "times round trips with a kernel, with --data also with data that the kernel verifies",
         |session, reporter| ping_pong::run(session, reporter),
     ),
     Test {

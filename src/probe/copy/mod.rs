@@ -22,4 +22,4 @@ mod validate;
 pub use cases::TESTS;
 pub use child::kernels;
 pub use parent::Options;
-pub use task::{Allocator, Choices, MappingChoice, Task};
+pub use task::{Allocator, Choices, DataRounds, MappingChoice, Task};

@@ -38,6 +38,19 @@ pub struct Choices {
     pub iterations: Option<u32>,
     /// The GPU writes the buffer before each copy through the mapping.
     pub cold: bool,
+    /// Round trips with data, after those without.
+    pub data: Option<DataRounds>,
+}
+
+/// Round trips with data.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataRounds {
+    /// A multiple of 4.
+    pub bytes: usize,
+    /// Blocks of the kernel.
+    pub blocks: Option<u32>,
+    /// Threads per block.
+    pub threads: u32,
 }
 
 /// Function that allocates GPU memory.

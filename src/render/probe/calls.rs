@@ -38,6 +38,9 @@ pub fn costs(results: &[&ProbeResult], style: Style) -> String {
 fn what(result: &ProbeResult) -> String {
     let call = result.name.strip_prefix("api.");
     match (call, result.bytes) {
+        (None, Some(bytes)) if result.name == "ping-pong.data" => {
+            format!("round trip with {}", size(bytes))
+        }
         (Some(call), Some(bytes)) => format!("{call} {}", size(bytes)),
         (Some(call), None) => call.to_owned(),
         (None, _) => "round trip with a kernel".to_owned(),
