@@ -80,6 +80,10 @@ fn single_tests() {
         let expected: BTreeSet<String> = expected.iter().map(|name| (*name).to_owned()).collect();
         assert_eq!(found, expected, "{test}");
     }
+    assert_eq!(
+        families(&report(&["--test", "other-gpu"])),
+        BTreeSet::from(["validate.other-gpu".to_owned()])
+    );
     let both = families(&report(&["--test", "api", "--test", "thread,attributes"]));
     assert_eq!(both.len(), 7, "{both:?}");
     // `latency` measures what `bandwidth` does.

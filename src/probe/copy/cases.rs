@@ -2,7 +2,7 @@
 
 use super::session::Session;
 use super::task::Choices;
-use super::{calls, kernels_check, ping_pong, sanity, sweep, validate};
+use super::{calls, kernels_check, other_gpu, ping_pong, sanity, sweep, validate};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 
@@ -96,6 +96,15 @@ pub const TESTS: &[Test] = &[
             "sanity: basic_v2_forcepci_cumemalloc, …_vmmalloc, data_validation_v2_forcepci_cumemalloc",
             "maps over PCI Express where the GPU has NVLink-C2C too (GDR_PIN_FLAG_FORCE_PCIE), and verifies copies",
             sanity::force_pcie,
+        )
+    },
+    Test {
+        by_default: false,
+        ..test(
+            "other-gpu",
+            "",
+            "maps memory of one GPU while the context of another is current, both ways; needs two GPUs",
+            other_gpu::run,
         )
     },
     test(

@@ -7,6 +7,7 @@ mod crossover;
 mod engine;
 mod kernels_check;
 mod mapped;
+mod other_gpu;
 mod parent;
 mod ping_pong;
 mod plan;
