@@ -3,8 +3,8 @@
 use gdrcopy::MappingType;
 use gdrcopy::copy::{Copier, kernels};
 
+use super::check::Verified;
 use super::session::{Session, device_differs, pattern, wrong_at};
-use super::validate::Verified;
 use crate::probe::bytes::compare;
 use crate::probe::depth::Depth;
 use crate::probe::events::Reporter;

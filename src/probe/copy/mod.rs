@@ -2,6 +2,7 @@
 
 mod calls;
 mod cases;
+mod check;
 mod child;
 mod crossover;
 mod engine;

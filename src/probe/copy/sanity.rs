@@ -3,8 +3,8 @@
 use gdrcopy::{Attribute, BackendKind, MapRequest, Mapping, PinFlags};
 use gpu::{Allocation, DeviceMemory};
 
+use super::check::{Outcome, Verified};
 use super::session::{Session, device_differs, map, pattern, wrong_at};
-use super::validate::{Outcome, Verified};
 use crate::probe::bytes::compare;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;

@@ -5,9 +5,9 @@ use std::time::Duration;
 use gdrcopy::{BackendKind, Gdr};
 use gpu::{Allocation, Gpu};
 
+use super::check::{Check, Part, Verified};
 use super::session::{Session, map};
 use super::task::{Choices, Task};
-use super::validate::{Check, Part, Verified};
 use super::{kernels_check, sweep};
 use crate::model::{ProbeResult, ProbeVerdict};
 use crate::probe::depth::Terms;
