@@ -34,6 +34,10 @@ const MOST: usize = 20_000;
 /// Minimum number of samples.
 const FEWEST: usize = 3;
 
+/// Longest warm-up of runs that are timed singly, and their number: the first accesses to a page are slow.
+const WARM_UP: Duration = Duration::from_millis(2);
+const WARM_UP_RUNS: u32 = 64;
+
 /// Shortest sample: reading the clock takes 25 ns.
 const SHORTEST: Duration = Duration::from_micros(4);
 
@@ -125,13 +129,36 @@ pub fn time<E>(
 }
 
 /// Times an operation with one run per sample, for loads that could overlap with the next run: the clock waits for all earlier
-/// loads (Linux reads the time stamp counter in order). Its 25 ns are part of each sample.
+/// loads (Linux reads the time stamp counter in order).
+///
+/// The first runs warm up and do not count.
 pub fn time_singly<E>(
     budget: Budget,
     mut operation: impl FnMut() -> Result<(), E>,
 ) -> Result<Vec<f64>, E> {
-    operation()?;
+    let begun = Instant::now();
+    for _ in 0..WARM_UP_RUNS {
+        operation()?;
+        if begun.elapsed() > WARM_UP {
+            break;
+        }
+    }
     sample(budget, 1, operation)
+}
+
+/// What it takes to read the clock: the median of some readings.
+fn clock_cost() -> Duration {
+    let mut costs = [Duration::ZERO; 31].map(|_| Instant::now().elapsed());
+    costs.sort_unstable();
+    costs[costs.len() / 2]
+}
+
+/// The time since `begun` without that of reading the clock, but not nothing.
+fn elapsed(begun: Instant, clock: Duration) -> Duration {
+    begun
+        .elapsed()
+        .saturating_sub(clock)
+        .max(Duration::from_nanos(1))
 }
 
 fn sample<E>(
@@ -143,12 +170,13 @@ fn sample<E>(
         runs: budget.runs.map(|runs| runs.div_ceil(batch)),
         ..budget
     });
+    let clock = clock_cost();
     while sampler.wants_more() {
         let begun = Instant::now();
         for _ in 0..batch {
             operation()?;
         }
-        sampler.push(begun.elapsed().as_secs_f64() / f64::from(batch));
+        sampler.push(elapsed(begun, clock).as_secs_f64() / f64::from(batch));
     }
     Ok(sampler.finish().1)
 }
@@ -163,7 +191,16 @@ pub fn time_and_cpu<E>(
         true => time_singly(budget, &mut operation)?,
         false => time(budget, &mut operation)?,
     };
-    let cpu = cpu_time(budget, &seconds, operation)?;
+    let cpu = cpu_time(budget, &seconds, || {
+        operation()?;
+        if singly {
+            // Waits for the loads of this run, as the timed runs do.
+            std::hint::black_box(Instant::now());
+        }
+        Ok(())
+    })?;
+    let clock = if singly { clock_cost() } else { Duration::ZERO };
+    let cpu = cpu.map(|cpu| (cpu - clock.as_secs_f64()).max(1e-9));
     Ok(Timed { seconds, cpu })
 }
 
@@ -176,13 +213,13 @@ pub fn time_prepared<E>(
     prepare()?;
     operation()?;
     let mut sampler = Sampler::new(budget);
-    let mut cpu = Duration::ZERO;
+    let (mut cpu, reading) = (Duration::ZERO, clock_cost());
     while sampler.wants_more() {
         prepare()?;
         let (first, second) = (process_time(), process_time());
         let begun = Instant::now();
         operation()?;
-        sampler.push(begun.elapsed().as_secs_f64());
+        sampler.push(elapsed(begun, reading).as_secs_f64());
         // Reading this clock takes longer than a short copy.
         let clock = second.saturating_sub(first);
         let spent = process_time().saturating_sub(second);
@@ -196,7 +233,7 @@ pub fn time_prepared<E>(
     })
 }
 
-/// CPU time of one run. The operation runs in a loop without clocks between, as often as fits a part of the budget if a run takes
+/// CPU time of one run. The operation runs in a loop, as often as fits a part of the budget if a run takes
 /// the median of `seconds`.
 fn cpu_time<E>(
     budget: Budget,
@@ -300,12 +337,13 @@ mod tests {
             Ok::<(), ()>(())
         };
         let single = time_singly(budget, count).expect("samples");
-        assert_eq!((single.len(), runs.replace(0)), (250, 251), "one warm-up");
+        let warm_up = WARM_UP_RUNS as usize;
+        assert_eq!((single.len(), runs.replace(0)), (250, 250 + warm_up));
         // Short runs share samples; no sample has more than all of them.
         let batched = time(budget, count).expect("samples").len();
         assert!((1..250).contains(&batched) && runs.replace(0) >= 250);
         let timed = time_and_cpu(budget, true, count).expect("samples");
-        assert_eq!((timed.seconds.len(), runs.replace(0)), (250, 501));
+        assert_eq!((timed.seconds.len(), runs.replace(0)), (250, 500 + warm_up));
         let prepared = std::cell::Cell::new(0);
         let prepare = || {
             assert_eq!(prepared.replace(prepared.get() + 1), runs.get());

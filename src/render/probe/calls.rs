@@ -47,25 +47,33 @@ fn what(result: &ProbeResult) -> String {
     }
 }
 
-/// Samples from the smallest to the largest, on a logarithmic scale, the most frequent ones highest.
+/// Samples from the smallest to the largest, on a logarithmic scale, the most frequent ones highest. A bucket fills the columns that
+/// it covers.
 fn draw(histogram: &[Bucket]) -> String {
     let (Some(first), Some(last)) = (histogram.first(), histogram.last()) else {
         return String::new();
     };
     let span = (last.to / first.from).log2();
-    let mut columns = [0_u64; WIDTH];
-    for bucket in histogram {
-        let middle = (bucket.from * bucket.to).sqrt();
-        let share = (middle / first.from).log2() / span;
-        let column = (share * WIDTH as f64) as usize;
-        if let Some(samples) = columns.get_mut(column) {
-            *samples += bucket.samples;
-        }
-    }
-    let most = columns.iter().copied().max().unwrap_or(0).max(1);
-    let height = |samples: &u64| match (samples * HEIGHTS.len() as u64).div_ceil(most) {
-        0 => '·',
-        height => HEIGHTS[(height as usize - 1).min(HEIGHTS.len() - 1)],
+    let place = |edge: f64| (edge / first.from).log2() / span * WIDTH as f64;
+    let samples = |column: usize| -> f64 {
+        let (left, right) = (column as f64, column as f64 + 1.0);
+        let share = |bucket: &Bucket| {
+            let (from, to) = (place(bucket.from), place(bucket.to));
+            let covered = to.min(right) - from.max(left);
+            // Rounding of the logarithms covers nothing.
+            if covered < 1e-6 {
+                return 0.0;
+            }
+            bucket.samples as f64 * covered / (to - from)
+        };
+        histogram.iter().map(share).sum()
+    };
+    let columns: Vec<f64> = (0..WIDTH).map(samples).collect();
+    let most = columns.iter().copied().fold(0.0, f64::max);
+    let height = |samples: &f64| match (samples / most * HEIGHTS.len() as f64 - 1e-6).ceil() {
+        height if height >= 1.0 => HEIGHTS[(height as usize - 1).min(HEIGHTS.len() - 1)],
+        _ if *samples > 0.0 => HEIGHTS[0],
+        _ => '·',
     };
     columns.iter().map(height).collect()
 }
@@ -81,13 +89,16 @@ mod tests {
     #[test]
     fn draws_distribution() {
         assert_eq!(draw(&[]), "");
-        // Four octaves: each has four columns, and a bucket of an octave is drawn in its middle.
+        // Four octaves: each has four columns.
         let octaves = [
             bucket(1.0, 2.0, 80),
             bucket(2.0, 4.0, 40),
             bucket(8.0, 16.0, 1),
         ];
-        assert_eq!(draw(&octaves), "··█···▄·······▁·");
-        assert_eq!(draw(&[bucket(1.0, 2.0, 3)]), "········█·······");
+        assert_eq!(draw(&octaves), "████▄▄▄▄····▁▁▁▁");
+        assert_eq!(draw(&[bucket(1.0, 2.0, 3)]), "█".repeat(16));
+        // Eight octaves: two columns each, which share their samples.
+        let rare = [bucket(1.0, 2.0, 1_000_000), bucket(128.0, 256.0, 1)];
+        assert_eq!(draw(&rare), "██············▁▁");
     }
 }

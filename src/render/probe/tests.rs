@@ -42,7 +42,7 @@ GPU0 (0000:3b:00.0): NVIDIA H200
 
   latency of calls, us
   call                      count  min  median  p99   max        min to max
-  pin 64 KiB                  100  120     141  300   565  ··▃···█·······▁·
+  pin 64 KiB                  100  120     141  300   565  ▃▃▃▃████····▁▁▁▁
   round trip with a kernel    100    -    1.93    -  7.72
 
 passed: 17 ok, 0 slow, 0 wrong, 0 impossible
