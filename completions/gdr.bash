@@ -652,7 +652,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__copy)
-            opts="-v -h --gpu --sim --quick --full --size --format --backend --kernel --numa --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-v -h --gpu --sim --quick --full --size --format --backend --kernel --numa --test --list-tests --allocator --mapping --offset --iterations --cold --data --blocks --threads --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -679,6 +679,38 @@ _gdr() {
                     return 0
                     ;;
                 --numa)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --test)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --allocator)
+                    COMPREPLY=($(compgen -W "cuMemAlloc cuMemCreate pool" -- "${cur}"))
+                    return 0
+                    ;;
+                --mapping)
+                    COMPREPLY=($(compgen -W "default wc cache device" -- "${cur}"))
+                    return 0
+                    ;;
+                --offset)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --iterations)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --data)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --blocks)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --threads)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -361,6 +361,19 @@ dmabuf\t'The driver\'s dma-buf (R610 and later)'
 rm\t'The driver\'s resource manager; needs neither root nor a module'"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l kernel -d 'Use only this copy kernel, such as avx512, avx2, sse41 or portable' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l numa -d 'NUMA nodes of the CPUs: all, that of the GPU (near), or a number [default: near with --quick, else all]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l test -d 'Run only this test; may be repeated, and --list-tests names them' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l allocator -d 'Allocate the buffers of the measurements with this function' -r -f -a "cuMemAlloc\t'As cudaMalloc does'
+cuMemCreate\t'With a mapping of its own'
+pool\t'A pool of cuMemAllocFromPoolAsync that can be exported'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l mapping -d 'Map the buffers of the measurements with this memory type; an error if the backend maps another' -r -f -a "default\t'The backend\'s choice'
+wc\t'Write-combined'
+cache\t'Cached, on GPUs with NVLink-C2C'
+device\t'Uncached, stores are not combined'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l offset -d 'Copy to and from this offset in the buffer, such as 64 or 4KiB' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l iterations -d 'Run each copy, call and round trip this often, instead of until its median is known' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l data -d 'Let the CPU write this much data before each round trip of ping-pong, and the kernel verify it' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l blocks -d 'Blocks of the kernel of ping-pong with data, each with a flag and an answer of its own [default: 8, or as many as the GPU runs at once]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l threads -d 'Threads of each of these blocks' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l profile -d 'Profiles whose table `probe` sets when a result is slow [default: gdrcopy, mpi for host, p2p for p2p, rdma for rdma]' -r -f -a "rdma\t''
 async\t''
 gdrcopy\t''
@@ -376,6 +389,8 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l sim -d 'Simulate every device that is not named, in host memory; needs no GPU, NIC or library, and every output says so'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l quick -d 'Only the most relevant tests, in less than 5 seconds per GPU'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l full -d 'All tests, with more samples; a minute or more per GPU'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l list-tests -d 'List the tests, with gdrcopy\'s names for them, and do nothing else'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l cold -d 'Let the GPU write the buffer before each copy through the mapping, so that no CPU cache holds it; for cached mappings'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l gpu -d 'GPUs: all, a number as in gdr topo, a PCI address or a UUID; separate several with commas' -r

@@ -1,10 +1,12 @@
 //! Command line types of clap, without logic. Help, man pages and completions are generated from them.
 
+mod copy;
 mod explain;
 mod fix;
 mod help;
 mod peer;
 mod probe;
+mod scope;
 mod style;
 
 use std::ffi::OsString;
@@ -13,14 +15,16 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
+pub use copy::{CopyAllocator, CopyBackend, CopyMapping, CopyProbe};
 pub use explain::{Explain, ExplainFormat};
 pub use fix::{FixAcs, FixOptions, PersistHow, PlanFormat, RepairOptions, Undo};
 pub use help::{Sections, sections};
 pub use peer::{DevicePort, ListenAt, PeerName, Rendezvous};
 pub use probe::{
-    AsyncHca, AsyncProbe, ByteSize, CopyBackend, CopyProbe, HostProbe, NumaChoice, P2pProbe, Probe,
-    ProbeFormat, ProbeWhat, RdmaMemory, RdmaMemoryPath, RdmaProbe, Scope,
+    AsyncHca, AsyncProbe, HostProbe, P2pProbe, Probe, ProbeWhat, RdmaMemory, RdmaMemoryPath,
+    RdmaProbe,
 };
+pub use scope::{ByteSize, NumaChoice, ProbeFormat, Scope};
 pub use style::style;
 
 use crate::model::PlatformKind;

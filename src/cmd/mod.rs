@@ -8,6 +8,7 @@ mod fix;
 mod machine;
 mod names;
 mod probe;
+mod probe_copy;
 mod profiles;
 mod repair;
 mod snapshot;

@@ -8,10 +8,11 @@ use anyhow::bail;
 
 use super::expected::expected_machine;
 use super::machine::Machine;
+use super::probe_copy::{copy_options, list_tests};
 use super::profiles::expectations;
 use crate::cli::{
-    self, AsyncHca, AsyncProbe, CopyBackend, CopyProbe, Global, NumaChoice, Probe, ProbeFormat,
-    ProbeWhat, RdmaMemory, RdmaMemoryPath, RdmaProbe, Rendezvous, style,
+    self, AsyncHca, AsyncProbe, Global, NumaChoice, Probe, ProbeFormat, ProbeWhat, RdmaMemory,
+    RdmaMemoryPath, RdmaProbe, Rendezvous, style,
 };
 use crate::collect::CollectOptions;
 use crate::model::{PROBE_SCHEMA, ProbeReport};
@@ -26,7 +27,7 @@ use crate::probe::scope::{Nodes, Scope};
 use crate::probe::supervise;
 use crate::probe::verdict::{exit_code, failures};
 use crate::probe::watch::Interrupts;
-use crate::probe::{asynchronous, copy, host, p2p, rdma};
+use crate::probe::{asynchronous, host, p2p, rdma};
 use crate::render::probe as render;
 use crate::world::NvmlQuery;
 
@@ -37,6 +38,12 @@ pub fn run(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
+    if let ProbeWhat::Copy(wanted) = &options.what
+        && wanted.list_tests
+    {
+        super::print(out, &list_tests(style(global.color)))?;
+        return Ok(0);
+    }
     let session = Session {
         machine,
         global,
@@ -73,7 +80,8 @@ pub fn run(
     let scope = session.scope()?;
     match &options.what {
         ProbeWhat::Copy(wanted) => {
-            let options = copy_options(scope, wanted)?;
+            let nodes = nodes(wanted.numa, scope.terms.depth);
+            let options = copy_options(scope, nodes, wanted)?;
             session.run(&options, out, err)
         }
         ProbeWhat::Host(wanted) => {
@@ -191,31 +199,6 @@ impl Session<'_> {
         };
         super::print(out, &text)
     }
-}
-
-fn copy_options(scope: Scope, wanted: &CopyProbe) -> anyhow::Result<copy::Options> {
-    if let Some(kernel) = &wanted.kernel {
-        let known = copy::kernels();
-        if !known.contains(&kernel.as_str()) {
-            bail!(
-                "unknown copy kernel '{kernel}'; this machine has: {}",
-                known.join(", ")
-            );
-        }
-    }
-    Ok(copy::Options {
-        backend: wanted.backend.map(|backend| {
-            match backend {
-                CopyBackend::Gdrdrv => "gdrdrv",
-                CopyBackend::Dmabuf => "dmabuf",
-                CopyBackend::Rm => "rm",
-            }
-            .to_owned()
-        }),
-        kernel: wanted.kernel.clone(),
-        nodes: nodes(wanted.numa, scope.terms.depth),
-        scope,
-    })
 }
 
 fn named(name: &cli::DevicePort) -> rdma::Named {

@@ -187,6 +187,12 @@ pub struct ProbeResult {
     pub unit: String,
     /// Median of the samples. This and the other figures are null if there are none.
     pub median: Option<f64>,
+    /// Minimum; absent if not relevant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min: Option<f64>,
+    /// Arithmetic mean; absent if not relevant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean: Option<f64>,
     /// 5th percentile.
     pub p5: Option<f64>,
     /// 95th percentile.
@@ -199,6 +205,9 @@ pub struct ProbeResult {
     pub p999: Option<f64>,
     /// Maximum.
     pub max: Option<f64>,
+    /// CPU time of the whole process for one run, helper threads included, in microseconds; absent if not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<f64>,
     /// Distribution of the samples; absent if not relevant.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub histogram: Vec<Bucket>,

@@ -95,6 +95,7 @@ mod tests {
             time: Duration::ZERO,
             least: 3,
             share: 0.1,
+            runs: None,
         };
         let mut bytes = ring();
         stream.write(&list, 0, &bytes).expect("written");

@@ -79,6 +79,9 @@ pub enum StepError {
     OutOfStep,
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// An option that this GPU or backend does not support, and what to use instead.
+    #[error("{0}")]
+    Option(String),
 }
 
 impl StepError {

@@ -56,6 +56,11 @@ pub fn uncertainty(samples: &[f64]) -> Option<f64> {
     (median > 0.0).then(|| (high - low) / median)
 }
 
+/// The arithmetic mean; `None` without samples.
+pub fn mean(samples: &[f64]) -> Option<f64> {
+    (!samples.is_empty()).then(|| samples.iter().sum::<f64>() / samples.len() as f64)
+}
+
 /// Non-empty buckets of a quarter octave. Samples that are not above 0 are left out.
 pub fn histogram(samples: &[f64]) -> Vec<Bucket> {
     const A_OCTAVE: f64 = 4.0;
@@ -113,6 +118,7 @@ mod tests {
         let one = Figures::of(&[2.0]).expect("figures");
         assert_eq!((one.p5, one.median, one.p95, one.max), (2.0, 2.0, 2.0, 2.0));
         assert_eq!(Figures::of(&[]), None);
+        assert_eq!((mean(&[1.0, 2.0, 9.0]), mean(&[])), (Some(4.0), None));
     }
 
     #[test]

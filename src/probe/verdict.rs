@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::statistics::{Figures, histogram};
+use super::statistics::{Figures, histogram, mean};
 use crate::model::{
     GIGABYTES_PER_SECOND, MICROSECONDS, MILLIONS_PER_SECOND, ProbeReport, ProbeResult, ProbeVerdict,
 };
@@ -69,11 +69,14 @@ impl Subject {
             verified: 0,
             unit: String::new(),
             median: None,
+            min: None,
+            mean: None,
             p5: None,
             p95: None,
             p99: None,
             p999: None,
             max: None,
+            cpu: None,
             histogram: Vec::new(),
             samples: 0,
             expected: None,
@@ -149,7 +152,7 @@ impl Subject {
         }
     }
 
-    /// A latency with a histogram, from samples in seconds.
+    /// A latency with its minimum, mean and a histogram, from samples in seconds.
     pub fn spread(
         &self,
         name: &str,
@@ -159,6 +162,8 @@ impl Subject {
     ) -> ProbeResult {
         let samples: Vec<f64> = seconds.iter().map(|seconds| seconds * 1e6).collect();
         ProbeResult {
+            min: samples.iter().copied().min_by(f64::total_cmp),
+            mean: mean(&samples),
             histogram: histogram(&samples),
             ..self.latency(name, bytes, verified, seconds)
         }

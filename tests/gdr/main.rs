@@ -39,6 +39,7 @@ mod pci_differential;
 mod private_files;
 mod probe;
 mod probe_async;
+mod probe_copy;
 mod probe_paths;
 mod probe_pingpong;
 mod probe_rdma;

@@ -113,6 +113,7 @@ fn bar1_probe_results() {
                     (&"us".into(), &result["bytes"])
                 );
                 assert!(result["samples"].as_u64() >= Some(3), "{result}");
+                assert!(figure("cpu") > 0.0, "{result}");
             }
             // Bandwidth is said from 4 KiB on, in 10⁹ bytes a second.
             let bandwidth = of(&format!("{way}.{direction}.bandwidth"));
@@ -120,11 +121,16 @@ fn bar1_probe_results() {
             assert_eq!(bandwidth[0]["unit"], "GB/s");
         }
         of(&format!("crossover.{direction}"));
+        of(&format!("crossover.{direction}.cpu"));
     }
     for call in ["pin", "map", "info", "unmap", "unpin"] {
-        of(&format!("api.{call}"));
+        let call = of(&format!("api.{call}"))[0];
+        assert!(call["min"].as_f64() <= call["median"].as_f64(), "{call}");
+        let buckets = call["histogram"].as_array().expect("buckets").iter();
+        let samples = buckets.map(|bucket| bucket["samples"].as_u64().expect("a number"));
+        assert_eq!(call["samples"].as_u64(), Some(samples.sum()), "{call}");
     }
-    of("ping-pong");
+    assert!(of("ping-pong")[0]["histogram"].is_array());
 }
 
 #[test]

@@ -13,8 +13,9 @@ use crate::memory::{Block, Kind, range};
 use crate::stream::Stream;
 
 /// Known kernels.
-pub const NAMES: [&str; 7] = [
+pub const NAMES: [&str; 8] = [
     "ping_pong",
+    "ping_pong_data",
     "ping",
     "fill_pattern",
     "check_pattern",
@@ -77,6 +78,15 @@ fn item(name: &str, given: &Parameters, gpu: usize, blocks: u64) -> Result<Optio
             reply: find(given.word(1), 1, 4)?,
             rounds: given.half(2),
             limit: given.nanoseconds(3),
+        },
+        "ping_pong_data" => Kernel::PingPongData {
+            flags: find(given.word(0), blocks, 4)?,
+            replies: find(given.word(1), blocks, 4)?,
+            rounds: given.half(2),
+            limit: given.nanoseconds(3),
+            data: find(given.word(4), given.word(5), 4)?,
+            words: given.word(5) as usize,
+            blocks: blocks as usize,
         },
         "ping" => Kernel::Ping {
             ours: find(given.word(0), 1, 4)?,

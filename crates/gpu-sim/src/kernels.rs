@@ -19,6 +19,16 @@ pub enum Kernel {
         rounds: u32,
         limit: Duration,
     },
+    /// As `PingPong`, for a flag and a reply of each block, with data that each round changes.
+    PingPongData {
+        flags: Span,
+        replies: Span,
+        rounds: u32,
+        limit: Duration,
+        data: Span,
+        words: usize,
+        blocks: usize,
+    },
     /// Writes pattern words.
     FillPattern {
         to: Span,
@@ -65,6 +75,30 @@ impl Kernel {
                 rounds,
                 limit,
             } => ping_pong(queue, flag, reply, *rounds, *limit),
+            Self::PingPongData {
+                flags,
+                replies,
+                rounds,
+                limit,
+                data,
+                words,
+                blocks,
+            } => {
+                for round in 1..=*rounds {
+                    for block in 0..*blocks {
+                        let (flag, reply) = (word32(flags, block), word32(replies, block));
+                        if !comes(queue, flag, round, *limit)? {
+                            reply.store(u32::MAX);
+                            return Ok(());
+                        }
+                        // The share of a block with one thread.
+                        let mut share = (block..*words).step_by(*blocks);
+                        let is_right = share.all(|k| word32(data, k).load() == data_word(round));
+                        reply.store(if is_right { round } else { WRONG_DATA });
+                    }
+                }
+                Ok(())
+            }
             Self::FillPattern {
                 to,
                 words,
@@ -159,6 +193,18 @@ fn ping(
         }
     }
     Ok(())
+}
+
+/// Reply of `ping_pong_data` to wrong data.
+const WRONG_DATA: u32 = u32::MAX - 1;
+
+/// Every word of the data of a round.
+fn data_word(round: u32) -> u32 {
+    if round % 2 == 1 {
+        0x5a5a_5a5a
+    } else {
+        0xa5a5_a5a5
+    }
 }
 
 /// Waits until a word equals `round`; false if it becomes `u32::MAX` or the timeout expires.

@@ -2,6 +2,7 @@
 //!
 //! The safe types above check ranges, alignment and lifetimes; backends take raw values.
 
+use std::any::Any;
 use std::fmt;
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -20,6 +21,8 @@ pub(crate) unsafe trait Backend: Send + Sync + fmt::Debug {
     fn device(&self) -> &Device;
     /// Context; GPUs opened repeatedly share it.
     fn context(&self) -> Context;
+    /// Makes the context current on this thread until the result is dropped.
+    fn make_current(&self) -> Result<Box<dyn Any>, Error>;
     fn driver_version(&self) -> Result<i32, Error>;
     /// Loads the kernels, so launches load nothing.
     fn load_kernels(&self) -> Result<(), Error>;
@@ -202,6 +205,16 @@ pub(crate) enum Kernel {
         rounds: u32,
         limit: Duration,
     },
+    PingPongData {
+        flags: DevicePtr,
+        replies: DevicePtr,
+        rounds: u32,
+        limit: Duration,
+        data: DevicePtr,
+        words: u64,
+        blocks: u32,
+        threads: u32,
+    },
     FillPattern {
         to: DevicePtr,
         words: u64,
@@ -245,6 +258,7 @@ impl Kernel {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::PingPong { .. } => "ping_pong",
+            Self::PingPongData { .. } => "ping_pong_data",
             Self::FillPattern { .. } => "fill_pattern",
             Self::CheckPattern { .. } => "check_pattern",
             Self::Chase { .. } => "chase",

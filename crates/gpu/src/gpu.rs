@@ -81,6 +81,17 @@ impl Gpu {
         self.0.device()
     }
 
+    /// Runs `work` while this GPU's context is current on this thread, as in a program that uses this
+    /// GPU, and restores the previous one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Context`].
+    pub fn with_current<T>(&self, work: impl FnOnce() -> T) -> Result<T, Error> {
+        let _current = self.0.make_current()?;
+        Ok(work())
+    }
+
     /// CUDA version the driver supports, as 1000 × major + 10 × minor.
     ///
     /// # Errors

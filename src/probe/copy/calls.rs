@@ -1,9 +1,9 @@
 //! Latency of the calls pin, map, info, unmap and unpin.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use gdrcopy::{MapRequest, PinFlags};
-use gpu::{Allocation, DeviceMemory};
+use gdrcopy::PinFlags;
+use gpu::DeviceMemory;
 
 use super::session::Session;
 use crate::probe::events::Reporter;
@@ -12,22 +12,25 @@ use crate::probe::sampling::Sampler;
 
 const NAMES: [&str; 5] = ["api.pin", "api.map", "api.info", "api.unmap", "api.unpin"];
 
+/// Longest time of the five calls together.
+const LONGEST: Duration = Duration::from_millis(20);
+
 pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
-    for bytes in session.task.terms.depth.call_sizes() {
-        let budget = session.task.terms.depth.calls();
+    for bytes in &session.task.call_sizes() {
+        let budget = session.task.calls();
         reporter.doing_for(
             format!("pin, map, unmap and unpin of {bytes} bytes"),
-            10 * budget.time,
+            session.task.time(budget, LONGEST),
         )?;
         match session
             .gpu
-            .allocate(Allocation::Malloc, *bytes)
+            .allocate(session.task.choices.allocation(), *bytes)
             .map_err(StepError::from)
             .and_then(|memory| time(session, &memory))
         {
             Ok(samples) => {
                 for (name, samples) in NAMES.into_iter().zip(&samples) {
-                    reporter.result(session.about.latency(name, Some(*bytes), 0, samples))?;
+                    reporter.result(session.about.spread(name, Some(*bytes), 0, samples))?;
                 }
             }
             Err(failure) => reporter.result(session.about.impossible(
@@ -46,7 +49,7 @@ fn time(session: &Session<'_>, memory: &DeviceMemory) -> Result<[Vec<f64>; 5], S
     let mut samples: [Vec<f64>; 5] = Default::default();
     // Warm-up.
     time_once(session, memory)?;
-    let mut sampler = Sampler::new(session.task.terms.depth.calls());
+    let mut sampler = Sampler::new(session.task.calls());
     while sampler.wants_more() {
         let round = time_once(session, memory)?;
         sampler.push(round[0] + round[1]);
@@ -63,7 +66,7 @@ fn time_once(session: &Session<'_>, memory: &DeviceMemory) -> Result<[f64; 5], S
         .gdr
         .pin(memory, 0..memory.len(), PinFlags::default())?;
     marks[1] = Instant::now();
-    let mapping = pin.map(MapRequest::Default)?;
+    let mapping = pin.map(session.task.choices.request())?;
     marks[2] = Instant::now();
     pin.info()?;
     marks[3] = Instant::now();

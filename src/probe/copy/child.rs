@@ -7,7 +7,7 @@ use gdrcopy::{BackendKind, Gdr, Outcome};
 
 use super::session::Session;
 use super::task::Task;
-use super::{calls, kernels_check, ping_pong, sweep, validate};
+use super::{cases, sweep};
 use crate::model::{BackendChoice, BackendOutcome, ProbeResult};
 use crate::probe::cpus::bind;
 use crate::probe::events::Reporter;
@@ -35,13 +35,13 @@ impl task::Task for Task {
             (None, _) => Gdr::open(),
         };
         let mut session = Session::new(self, gpu, opened, backends, reporter)?;
-        if !self.sweep_only {
-            validate::run(&mut session, reporter)?;
-            kernels_check::run(&mut session, reporter)?;
-            calls::run(&session, reporter)?;
-            ping_pong::run(&session, reporter)?;
+        if self.sweep_only {
+            return sweep::run(&mut session, reporter);
         }
-        sweep::run(&mut session, reporter)
+        for test in cases::chosen(&self.choices) {
+            (test.run)(&mut session, reporter)?;
+        }
+        Ok(())
     }
 
     fn failed(&self, error: &StepError) -> Option<ProbeResult> {

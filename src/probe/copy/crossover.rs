@@ -1,24 +1,47 @@
-//! The size from which on the copy engine is faster than the CPU.
+//! The sizes from which on the copy engine is faster than the CPU, and from which on it uses less CPU time.
 
 use std::collections::BTreeMap;
 
 use crate::model::{BYTES, ProbeResult};
 use crate::probe::verdict::Subject;
 
-/// The smallest size from which on cuMemcpy with pinned memory is faster at every measured size, of one direction (write or read) of
-/// one GPU and node. `None` without the results of both sweeps.
-pub fn crossover(results: &[ProbeResult], about: &Subject, direction: &str) -> Option<ProbeResult> {
-    let medians = |name: String| -> BTreeMap<u64, f64> {
+/// What decides which of the two is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cost {
+    Latency,
+    CpuTime,
+}
+
+impl Cost {
+    pub const ALL: [Self; 2] = [Self::Latency, Self::CpuTime];
+
+    fn of(self, result: &ProbeResult) -> Option<f64> {
+        match self {
+            Self::Latency => result.median,
+            Self::CpuTime => result.cpu,
+        }
+    }
+}
+
+/// The smallest size from which on cuMemcpy with pinned memory costs less at every measured size, of one direction (write or read)
+/// of one GPU and node. `None` without the results of both sweeps.
+pub fn crossover(
+    results: &[ProbeResult],
+    about: &Subject,
+    direction: &str,
+    cost: Cost,
+) -> Option<ProbeResult> {
+    let costs = |name: String| -> BTreeMap<u64, f64> {
         results
             .iter()
             .filter(|result| {
                 result.name == name && result.subject == about.subject && result.numa == about.numa
             })
-            .filter_map(|result| Some((result.bytes?, result.median?)))
+            .filter_map(|result| Some((result.bytes?, cost.of(result)?)))
             .collect()
     };
-    let mapped = medians(format!("copy.{direction}.latency"));
-    let engine = medians(format!("cuda.pinned.{direction}.latency"));
+    let mapped = costs(format!("copy.{direction}.latency"));
+    let engine = costs(format!("cuda.pinned.{direction}.latency"));
     let both: Vec<(u64, bool)> = mapped
         .iter()
         .filter_map(|(bytes, mapped)| Some((*bytes, engine.get(bytes)? < mapped)))
@@ -28,7 +51,11 @@ pub fn crossover(results: &[ProbeResult], about: &Subject, direction: &str) -> O
     }
     let wins = both.iter().rev().take_while(|(_, engine)| *engine);
     let from = wins.last().map(|(bytes, _)| *bytes as f64);
-    Some(about.figure(&format!("crossover.{direction}"), BYTES, from))
+    let name = match cost {
+        Cost::Latency => format!("crossover.{direction}"),
+        Cost::CpuTime => format!("crossover.{direction}.cpu"),
+    };
+    Some(about.figure(&name, BYTES, from))
 }
 
 #[cfg(test)]
@@ -49,7 +76,23 @@ mod tests {
     fn crossover_of(mapped: &[f64], engine: &[f64]) -> Option<Option<f64>> {
         let mut results = sweep("copy.write.latency", mapped);
         results.extend(sweep("cuda.pinned.write.latency", engine));
-        crossover(&results, &about(), "write").map(|result| result.median)
+        crossover(&results, &about(), "write", Cost::Latency).map(|result| result.median)
+    }
+
+    #[test]
+    fn cpu_time_decides_alone() {
+        let mut results = sweep("copy.write.latency", &[1.0, 2.0, 4.0]);
+        results.extend(sweep("cuda.pinned.write.latency", &[9.0; 3]));
+        let by_cpu = |results: &[ProbeResult]| {
+            crossover(results, &about(), "write", Cost::CpuTime)
+                .map(|result| (result.name, result.median))
+        };
+        assert_eq!(by_cpu(&results), None, "no CPU time was measured");
+        for (result, cpu) in results.iter_mut().zip([1.0, 2.0, 4.0, 3.0, 3.0, 3.0]) {
+            result.cpu = Some(cpu);
+        }
+        let name = "crossover.write.cpu".to_owned();
+        assert_eq!(by_cpu(&results), Some((name, Some(4.0))));
     }
 
     #[test]
@@ -69,6 +112,6 @@ mod tests {
         );
         assert_eq!(crossover_of(&[1.0], &[]), None);
         let results = sweep("copy.read.latency", &[1.0]);
-        assert_eq!(crossover(&results, &about(), "write"), None);
+        assert_eq!(crossover(&results, &about(), "write", Cost::Latency), None);
     }
 }

@@ -1,9 +1,10 @@
 //! Verifies each copy kernel that this CPU supports: small sizes at many alignments, some large and odd sizes, both directions.
 
+use gdrcopy::MappingType;
 use gdrcopy::copy::{Copier, kernels};
 
+use super::check::Verified;
 use super::session::{Session, device_differs, pattern, wrong_at};
-use super::validate::Verified;
 use crate::probe::bytes::compare;
 use crate::probe::depth::Depth;
 use crate::probe::events::Reporter;
@@ -37,6 +38,13 @@ const LARGE: [(usize, usize); 3] = [(4095, 1), (65_537, 3), (1_048_589, 5)];
 
 pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     let chosen = session.mapping.copier();
+    // An uncached mapping has copy functions of its own.
+    if session.mapping.mapping_type() == MappingType::Device {
+        reporter.doing("copies to an uncached mapping")?;
+        let name = format!("validate.kernel.{}", chosen.write_kernel());
+        let found = check(session)?.result(&session.about, &name, None);
+        return Ok(reporter.result(found)?);
+    }
     for kernel in kernels().iter().filter(|kernel| kernel.supported()) {
         let name = format!("validate.kernel.{}", kernel.name());
         reporter.doing(format!("copy kernel {}", kernel.name()))?;
@@ -46,8 +54,7 @@ pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(),
                 session.mapping.set_copier(copier)?;
                 check(session)
             }) {
-            Ok(Verified::Right(verified)) => session.about.right(&name, None, verified),
-            Ok(Verified::Wrong(reason)) => session.about.wrong(&name, None, reason),
+            Ok(verified) => verified.result(&session.about, &name, None),
             Err(StepError::Io(error)) => return Err(error.into()),
             Err(failure) => session
                 .about

@@ -1,12 +1,19 @@
 //! `gdr probe copy`: GPU memory mapped for the CPU. Every byte is verified, and each size is compared with cuMemcpy.
 
 mod calls;
+mod cases;
+mod check;
 mod child;
 mod crossover;
+mod engine;
 mod kernels_check;
+mod mapped;
+mod other_gpu;
 mod parent;
 mod ping_pong;
 mod plan;
+mod point;
+mod sanity;
 mod session;
 mod sweep;
 mod task;
@@ -14,6 +21,7 @@ mod task;
 mod tests;
 mod validate;
 
+pub use cases::TESTS;
 pub use child::kernels;
 pub use parent::Options;
-pub use task::Task;
+pub use task::{Allocator, Choices, DataRounds, MappingChoice, Task};

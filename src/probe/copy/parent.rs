@@ -1,8 +1,9 @@
 //! The parent's side: one child for each GPU and NUMA node, and the crossovers of all results.
 
-use super::crossover::crossover;
-use super::sweep::LIMITED_BY_LINK;
-use super::task::Task;
+use super::cases;
+use super::crossover::{Cost, crossover};
+use super::point::LIMITED_BY_LINK;
+use super::task::{Choices, Task};
 use crate::model::{ProbeKind, ProbeReport};
 use crate::probe::children::Children;
 use crate::probe::machine::Machine;
@@ -21,18 +22,23 @@ pub struct Options {
     pub kernel: Option<String>,
     /// The NUMA nodes to copy from.
     pub nodes: Nodes,
+    pub choices: Choices,
 }
 
 impl Options {
     /// One task for each NUMA node. The first, of the GPU's own node, measures everything, the others only copies.
     fn tasks(&self, machine: &Machine, target: Target) -> Result<Vec<Task>, ProbeError> {
-        let nodes = bindings(self.nodes, machine, target.home)?;
+        let mut nodes = bindings(self.nodes, machine, target.home)?;
+        if !cases::includes_sweep(&self.choices) {
+            nodes.truncate(1);
+        }
         let tasks = nodes.into_iter().enumerate().map(|(at, node)| Task {
             target: target.clone(),
             node,
             sweep_only: at > 0,
             backend: self.backend.clone(),
             terms: self.scope.terms.clone(),
+            choices: self.choices.clone(),
         });
         Ok(tasks.collect())
     }
@@ -111,11 +117,15 @@ fn add_crossovers(report: &mut ProbeReport) {
             backend: backend.to_owned(),
             numa,
         };
-        found.extend(
-            ["write", "read"].map(|direction| crossover(&report.results, &about, direction)),
-        );
+        for direction in ["write", "read"] {
+            found.extend(
+                Cost::ALL
+                    .iter()
+                    .filter_map(|cost| crossover(&report.results, &about, direction, *cost)),
+            );
+        }
     }
-    report.results.extend(found.into_iter().flatten());
+    report.results.extend(found);
 }
 
 #[cfg(test)]
@@ -176,6 +186,7 @@ mod tests {
             backend: None,
             kernel: None,
             nodes,
+            choices: Choices::default(),
         }
     }
 
@@ -241,6 +252,25 @@ mod tests {
             error,
             "there is no NUMA node 2 with CPUs here; there are: 1, 0"
         );
+    }
+
+    #[test]
+    fn only_copies_depend_on_the_node() {
+        let (machine, listed) = (machine(), listed());
+        for (test, nodes) in [
+            ("api", 1),
+            ("ping-pong", 1),
+            ("latency", 2),
+            ("bandwidth", 2),
+        ] {
+            let mut options = options(&["1"], Nodes::All);
+            options.choices.tests = vec![test.to_owned()];
+            let gpu = chosen(&options.scope, &machine, &listed)
+                .expect("a GPU")
+                .remove(0);
+            let tasks = options.tasks(&machine, gpu.target()).expect("tasks");
+            assert_eq!(tasks.len(), nodes, "{test}");
+        }
     }
 
     #[test]

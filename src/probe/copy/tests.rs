@@ -5,9 +5,9 @@ use std::time::Duration;
 use gdrcopy::{BackendKind, Gdr};
 use gpu::{Allocation, Gpu};
 
+use super::check::{Check, Part, Verified};
 use super::session::{Session, map};
-use super::task::Task;
-use super::validate::{Check, Part, Verified};
+use super::task::{Choices, Task};
 use super::{kernels_check, sweep};
 use crate::model::{ProbeResult, ProbeVerdict};
 use crate::probe::depth::Terms;
@@ -22,6 +22,7 @@ fn task() -> Task {
         node: None,
         sweep_only: true,
         backend: None,
+        choices: Choices::default(),
         terms: Terms::quick(&[100, BYTES], Duration::from_secs(10)),
     }
 }

@@ -1,36 +1,11 @@
 //! Bandwidth over size as panels of lines, independent of the output format.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
 
-use super::size;
-use crate::model::{
-    Bucket, GIGABYTES_PER_SECOND, MICROSECONDS, ProbeKind, ProbeReport, ProbeResult,
-};
+use super::panel::{Line, Panel};
+use super::{copy_chart, size};
+use crate::model::{Bucket, GIGABYTES_PER_SECOND, ProbeKind, ProbeReport, ProbeResult};
 use crate::render::svg::Stroke;
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct Panel {
-    /// For example `GPU0 (0000:3b:00.0): to the GPU`.
-    pub title: String,
-    pub lines: Vec<Line>,
-    /// Link bandwidth, GB/s.
-    pub link: Option<f64>,
-    /// Smallest size, in bytes, at which the copy engine is faster.
-    pub crossover: Option<f64>,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct Line {
-    pub stroke: Stroke,
-    /// For example `mapping, from NUMA node 1`.
-    pub label: String,
-    /// Bytes and GB/s, by size.
-    pub points: Vec<(f64, f64)>,
-}
-
-/// Directions: the word in result names and the label.
-pub const DIRECTIONS: [(&str, &str); 2] = [("write", "to the GPU"), ("read", "from the GPU")];
 
 /// The panels of a report that have points.
 pub fn panels(report: &ProbeReport) -> Vec<Panel> {
@@ -39,7 +14,7 @@ pub fn panels(report: &ProbeReport) -> Vec<Panel> {
         ProbeKind::P2p => p2p(report),
         ProbeKind::Rdma => rdma(report),
         ProbeKind::Async => asynchronous(report),
-        ProbeKind::Copy => copy(report),
+        ProbeKind::Copy => copy_chart::panels(report),
     };
     panels.iter_mut().for_each(|panel| {
         panel.lines.retain(|line| !line.points.is_empty());
@@ -243,94 +218,6 @@ fn asynchronous(report: &ProbeReport) -> Vec<Panel> {
             crossover: None,
         })
         .collect()
-}
-
-/// Two per GPU: the mapping and the copy engine.
-fn copy(report: &ProbeReport) -> Vec<Panel> {
-    let mut panels = Vec::new();
-    for gpu in &report.gpus {
-        for (direction, words) in DIRECTIONS {
-            let lines = lines(report, &gpu.subject, direction);
-            let crossover = report.results.iter().find(|result| {
-                result.subject == gpu.subject
-                    && result.name == format!("crossover.{direction}")
-                    && result.median.is_some()
-            });
-            panels.push(Panel {
-                title: format!("{}: {words}", gpu.subject),
-                lines,
-                link: gpu.link.map(|link| link as f64 / 1e9),
-                crossover: crossover.and_then(|result| result.median),
-            });
-        }
-    }
-    panels
-}
-
-fn lines(report: &ProbeReport, subject: &str, direction: &str) -> Vec<Line> {
-    let mapped = format!("copy.{direction}.latency");
-    let nodes: BTreeSet<Option<u32>> = report
-        .results
-        .iter()
-        .filter(|result| result.subject == subject && result.name == mapped)
-        .map(|result| result.numa)
-        .collect();
-    let own = report
-        .gpus
-        .iter()
-        .find(|gpu| gpu.subject == subject)
-        .and_then(|gpu| gpu.numa);
-    // Prefer the GPU's own node, else the first with a line.
-    let local = nodes
-        .iter()
-        .find(|node| **node == own)
-        .or(nodes.first())
-        .copied();
-    let mut lines: Vec<Line> = Vec::new();
-    for (stroke, kind) in [(Stroke::Fourth, "pageable"), (Stroke::Third, "pinned")] {
-        let name = format!("cuda.{kind}.{direction}.latency");
-        let points = points(report, subject, &name, local.flatten());
-        lines.push(Line {
-            stroke,
-            label: format!("cuMemcpy, {kind} memory"),
-            points,
-        });
-    }
-    for node in nodes.iter().rev() {
-        let is_near = Some(*node) == local;
-        let label = match node {
-            Some(node) if nodes.len() > 1 => format!("mapping, from NUMA node {node}"),
-            _ => "mapping".to_owned(),
-        };
-        lines.push(Line {
-            stroke: if is_near {
-                Stroke::First
-            } else {
-                Stroke::Second
-            },
-            label,
-            points: points(report, subject, &mapped, *node),
-        });
-    }
-    lines
-}
-
-fn points(report: &ProbeReport, subject: &str, name: &str, numa: Option<u32>) -> Vec<(f64, f64)> {
-    let mut points: Vec<(f64, f64)> = report
-        .results
-        .iter()
-        .filter(|result| result.subject == subject && result.name == name && result.numa == numa)
-        .filter(|result| result.unit == MICROSECONDS)
-        .filter_map(|result| {
-            Some((
-                result.bytes? as f64,
-                result.median.filter(|median| *median > 0.0)?,
-            ))
-        })
-        .map(|(bytes, microseconds)| (bytes, bytes / microseconds / 1e3))
-        .collect();
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    points
 }
 
 /// Logarithmic axes: powers of two in x, powers of ten in y.

@@ -1,7 +1,8 @@
 //! Bandwidth over size in the terminal: log-log, with a different mark per line, so that it is readable without
 //! colour.
 
-use super::chart::{Axes, Panel, limit, panels};
+use super::chart::{Axes, limit, panels};
+use super::panel::Panel;
 use super::{opening, size};
 use crate::model::ProbeReport;
 use crate::render::Style;
@@ -139,9 +140,9 @@ fn legend(panel: &Panel, style: Style) -> String {
     if let Some(link) = panel.link {
         add('-', Tone::Dim, &limit(link));
     }
-    if let Some(bytes) = panel.crossover {
+    if let Some((bytes, better)) = panel.crossover {
         let words = format!(
-            "cuMemcpy with pinned memory is faster from {} on",
+            "cuMemcpy with pinned memory {better} from {} on",
             size(bytes as u64)
         );
         add(' ', Tone::Dim, &words);

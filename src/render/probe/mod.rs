@@ -1,12 +1,16 @@
 //! Formats of a probe report: table, terminal chart and SVG. The JSON is the report itself.
 
 mod asynchronous;
+mod calls;
 mod chart;
+mod copy;
+mod copy_chart;
 mod curve;
 mod grid;
 mod host;
 mod lines;
 mod p2p;
+mod panel;
 mod picture;
 mod rdma;
 #[cfg(test)]
@@ -14,12 +18,14 @@ mod rdma_tests;
 #[cfg(test)]
 mod sample;
 mod table;
+mod test_list;
 #[cfg(test)]
 mod tests;
 
 pub use curve::curve;
 pub use picture::svg;
 pub use table::table;
+pub use test_list::{ListedTest, test_list};
 
 use super::Style;
 use super::text::{Tone, printable, wrap};

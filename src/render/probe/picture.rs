@@ -28,7 +28,7 @@ pub fn svg(report: &ProbeReport) -> String {
                 lines: link.into_iter().chain(lines).collect(),
                 mark: panel
                     .crossover
-                    .map(|bytes| (axes.place((bytes, 1.0)).0, words(bytes))),
+                    .map(|(bytes, _)| (axes.place((bytes, 1.0)).0, words(bytes))),
             }
         })
         .collect();

@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::chart::DIRECTIONS;
-use super::grid::grid;
 use super::lines::{failures, line_of, verified};
-use super::{INDENT, asynchronous, figure_or_dash, host, opening, p2p, rdma, size};
+use super::panel::DIRECTIONS;
+use super::{INDENT, asynchronous, calls, copy, host, opening, p2p, rdma};
 use crate::model::{
     BackendOutcome, GIGABYTES_PER_SECOND, ProbeKind, ProbeReport, ProbeResult, ProbeVerdict,
     ProbedGpu,
@@ -93,10 +92,10 @@ fn chapter<'r>(
         text.push_str(&match report.probe {
             ProbeKind::Host => host::figures(&of_node, node, style),
             ProbeKind::Async => asynchronous::figures(&of_node, style),
-            _ => sweep(&of_node, node, style),
+            _ => copy::sweep(&of_node, node, style),
         });
     }
-    text.push_str(&costs(results, style));
+    text.push_str(&calls::costs(results, style));
     text
 }
 
@@ -137,104 +136,6 @@ fn how(gpu: &ProbedGpu) -> Vec<String> {
         lines.push(place.join("; "));
     }
     lines
-}
-
-/// Latencies and bandwidth by size, for each direction.
-fn sweep(results: &[&ProbeResult], node: Option<u32>, style: Style) -> String {
-    let median = |name: &str, bytes: u64| {
-        let found = results
-            .iter()
-            .find(|result| result.name == name && result.bytes == Some(bytes));
-        found.and_then(|result| result.median)
-    };
-    let sizes: BTreeSet<u64> = results
-        .iter()
-        .filter(|result| result.name.starts_with("copy.") && result.name.ends_with(".latency"))
-        .filter_map(|result| result.bytes)
-        .collect();
-    if sizes.is_empty() {
-        return String::new();
-    }
-    let columns = match results
-        .iter()
-        .any(|result| result.name.starts_with("cuda."))
-    {
-        true => &["size", "mapped us", "GB/s", "pinned us", "pageable us"][..],
-        false => &["size", "mapped us", "GB/s"],
-    };
-    let head: Vec<String> = columns.iter().map(|&column| column.to_owned()).collect();
-    let from = node.map_or_else(String::new, |node| format!(", CPUs of NUMA node {node}"));
-    let mut text = String::new();
-    for (direction, words) in DIRECTIONS {
-        let row = |bytes: &u64| {
-            let mapped = median(&format!("copy.{direction}.latency"), *bytes);
-            let rate = mapped
-                .filter(|us| *us > 0.0)
-                .map(|us| *bytes as f64 / us / 1e3);
-            let cuda = |kind: &str| median(&format!("cuda.{kind}.{direction}.latency"), *bytes);
-            let figures = [mapped, rate, cuda("pinned"), cuda("pageable")];
-            let figures = figures.map(figure_or_dash);
-            let row = std::iter::once(size(*bytes)).chain(figures);
-            row.take(columns.len()).collect()
-        };
-        let rows: Vec<Vec<String>> = sizes.iter().map(row).collect();
-        text.push_str(&grid(
-            &format!("medians, {words}{from}"),
-            &head,
-            &rows,
-            style,
-        ));
-    }
-    text + &crossovers(results, style)
-}
-
-fn crossovers(results: &[&ProbeResult], style: Style) -> String {
-    let mut text = String::new();
-    for (direction, words) in DIRECTIONS {
-        let name = format!("crossover.{direction}");
-        if let Some(result) = results.iter().find(|result| result.name == name) {
-            let line = match result.median {
-                Some(bytes) => format!(
-                    "cuMemcpy with pinned memory is faster {words} from {} on",
-                    size(bytes as u64)
-                ),
-                None => format!("the mapping is faster {words} at every size measured"),
-            };
-            text.push_str(&line_of(&line, style));
-        }
-    }
-    text
-}
-
-/// Cost of calls and of a round trip.
-fn costs(results: &[&ProbeResult], style: Style) -> String {
-    let rows: Vec<&ProbeResult> = results
-        .iter()
-        .copied()
-        .filter(|result| {
-            (result.name.starts_with("api.") || result.name == "ping-pong")
-                && result.median.is_some()
-        })
-        .collect();
-    if rows.is_empty() {
-        return String::new();
-    }
-    let row = |row: &&ProbeResult| {
-        let what = match row.name.strip_prefix("api.") {
-            Some(call) => call.to_owned(),
-            None => "round trip with a kernel".to_owned(),
-        };
-        let what = match (row.bytes, row.name.as_str()) {
-            (Some(bytes), name) if name != "ping-pong" => format!("{what} {}", size(bytes)),
-            _ => what,
-        };
-        let figures = [row.median, row.p5, row.p95, row.max];
-        let figures = figures.map(figure_or_dash);
-        std::iter::once(what).chain(figures).collect()
-    };
-    let rows: Vec<Vec<String>> = rows.iter().map(row).collect();
-    let head = ["call", "median", "p5", "p95", "max"].map(str::to_owned);
-    grid("latency of calls, us", &head, &rows, style)
 }
 
 /// The last line: the verdict.

@@ -27,24 +27,25 @@ GPU0 (0000:3b:00.0): NVIDIA H200
   verified 128.3 MiB in 15 checks: all bytes are correct
 
   medians, to the GPU, CPUs of NUMA node 0
-  size    mapped us   GB/s  pinned us  pageable us
-  4 B         0.156  0.026       6.00            -
-  64 KiB       2.85   23.0       20.6            -
-  16 MiB        504   33.3        310            -
+  size    mapped us   GB/s  CPU us  pinned us  CPU us  pageable us  CPU us
+  4 B         0.156  0.026   0.156       6.00    6.00            -       -
+  64 KiB       2.85   23.0    2.85       20.6    20.6            -       -
+  16 MiB        504   33.3    4032        310     310            -       -
 
   medians, from the GPU, CPUs of NUMA node 0
-  size    mapped us   GB/s  pinned us  pageable us
-  4 B          1.04  0.004       7.40            -
-  64 KiB       6.40   10.2       15.3            -
-  16 MiB       1069   15.7        305            -
+  size    mapped us   GB/s  CPU us  pinned us  CPU us  pageable us  CPU us
+  4 B          1.04  0.004    1.04       7.40    7.40            -       -
+  64 KiB       6.40   10.2    6.40       15.3    15.3            -       -
+  16 MiB       1069   15.7    8552        305     305            -       -
   cuMemcpy with pinned memory is faster to the GPU from 16 MiB on
+  cuMemcpy with pinned memory uses less CPU time from the GPU from 64 KiB on
 
   latency of calls, us
-  call                      median    p5   p95   max
-  pin 64 KiB                   141   127   212   565
-  round trip with a kernel    1.93  1.74  2.90  7.72
+  call                      count  min  median  p99   max        min to max
+  pin 64 KiB                  100  120     141  300   565  ▃▃▃▃████····▁▁▁▁
+  round trip with a kernel    100    -    1.93    -  7.72
 
-passed: 16 ok, 0 slow, 0 wrong, 0 impossible
+passed: 17 ok, 0 slow, 0 wrong, 0 impossible
 ";
     assert_eq!(table(&report(), PLAIN), wanted);
 }
@@ -81,7 +82,7 @@ fn table_shows_failures() {
         "  WRONG       validate.malloc.offsets, 4 KiB: 0x7f0025: byte 37 is 0x00 and should be 0x5a?[31m\n",
         "  impossible  validate.pool.map: the driver refuses\n",
         "  slow        copy.write.bandwidth, 16 MiB 64 MiB from NUMA node 0: 3.10 GB/s, less than 20 % of the\n",
-        "\nIt was interrupted.\nfailed: 16 ok, 2 slow, 1 wrong, 1 impossible; up to 3.1 GB/s to the GPU\n",
+        "\nIt was interrupted.\nfailed: 17 ok, 2 slow, 1 wrong, 1 impossible; up to 3.1 GB/s to the GPU\n",
     ] {
         assert!(page.contains(line), "{line:?} is not in:\n{page}");
     }
@@ -132,6 +133,11 @@ fn curve_positions() {
         "{page}"
     );
     assert!(page.contains("cuMemcpy with pinned memory is faster from 16 MiB on"));
+    assert!(page.contains("cuMemcpy with pinned memory uses less CPU time from 64 KiB on"));
+    // 16 MiB in 4032 µs of CPU time are 4.2 GB/s: 4.62 of 6 decades above the lowest, row 15 · (1 − 4.62 / 6) = 3.
+    let per_cpu = &rows[title("to the GPU, per second of CPU time") + 1..][..16];
+    assert_eq!(per_cpu[3].chars().last(), Some('●'), "{page}");
+    assert!(!per_cpu.iter().any(|row| row.contains("----")), "{page}");
     assert!(rows.iter().all(|row| row.chars().count() <= 100));
 }
 
@@ -191,8 +197,8 @@ fn svg_is_well_formed() {
             .chain(&numbers("y"))
             .all(|y| (0.0..=edge("height")).contains(y))
     );
-    // Three sizes, two directions, the mapping and pinned memory.
-    assert_eq!(numbers("cx").len(), 12);
+    // Three sizes, two directions, the mapping and pinned memory, by time and by CPU time.
+    assert_eq!(numbers("cx").len(), 24);
     let words: Vec<&str> = document
         .descendants()
         .filter_map(|node| node.text())

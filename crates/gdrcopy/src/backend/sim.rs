@@ -75,9 +75,8 @@ impl Pinned for SimPin {
         Ok(PinnedPages::of(&self.pages, GPU_PAGE))
     }
 
-    /// Reported as write-combined, like on a real GPU, though it is cached.
+    /// Reported as requested, and by default as write-combined like on a real GPU, though it is cached.
     fn map(&self, request: MapRequest) -> Result<Area, Error> {
-        request.accepts(MappingType::WriteCombining)?;
         let failed = |source| Error::System {
             operation: "map a simulated GPU's memory".to_owned(),
             source,
@@ -91,7 +90,11 @@ impl Pinned for SimPin {
             failed,
             sign,
         )?;
-        let mapping_type = MappingType::WriteCombining;
+        let mapping_type = match request {
+            MapRequest::Default | MapRequest::WriteCombining => MappingType::WriteCombining,
+            MapRequest::Cached => MappingType::Caching,
+            MapRequest::Device => MappingType::Device,
+        };
         Ok(Area::new(vma, &self.pages, self.length, mapping_type))
     }
 }

@@ -1,5 +1,6 @@
 //! A GPU through its primary context, which is current only during calls.
 
+use std::any::Any;
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -126,6 +127,10 @@ unsafe impl Backend for CudaGpu {
 
     fn context(&self) -> Context {
         Context(self.context.0.addr() as u64)
+    }
+
+    fn make_current(&self) -> Result<Box<dyn Any>, Error> {
+        Ok(Box::new(self.enter()?))
     }
 
     fn driver_version(&self) -> Result<i32, Error> {

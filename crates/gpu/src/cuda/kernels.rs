@@ -31,6 +31,7 @@ pub(super) struct Kernels {
     pub module: sys::Module,
     multiprocessors: u32,
     ping_pong: sys::Function,
+    ping_pong_data: sys::Function,
     fill_pattern: sys::Function,
     check_pattern: sys::Function,
     copy_words: sys::Function,
@@ -83,6 +84,7 @@ impl CudaGpu {
             module,
             multiprocessors: u32::try_from(multiprocessors).unwrap_or(1).max(1),
             ping_pong: find(c"ping_pong")?,
+            ping_pong_data: find(c"ping_pong_data")?,
             fill_pattern: find(c"fill_pattern")?,
             check_pattern: find(c"check_pattern")?,
             copy_words: find(c"copy_words")?,
@@ -104,6 +106,7 @@ impl CudaGpu {
         let kernels = self.kernels(name)?;
         let (function, words) = match kernel {
             Kernel::PingPong { .. } => (kernels.ping_pong, 1),
+            Kernel::PingPongData { words, .. } => (kernels.ping_pong_data, words),
             Kernel::Ping { .. } => (kernels.ping, 1),
             Kernel::Hold { .. } => (kernels.hold, 1),
             Kernel::Chase { .. } => (kernels.chase, 1),
@@ -119,9 +122,15 @@ impl CudaGpu {
             }
         };
         let threads = if words == 1 { 1 } else { THREADS };
-        let blocks = match kernel {
-            Kernel::Chase { .. } => kernels.multiprocessors,
-            _ => words.div_ceil(u64::from(threads)).min(BLOCKS) as u32,
+        let (blocks, threads) = match kernel {
+            Kernel::Chase { .. } => (kernels.multiprocessors, threads),
+            Kernel::PingPongData {
+                blocks, threads, ..
+            } => (blocks, threads),
+            _ => {
+                let blocks = words.div_ceil(u64::from(threads)).min(BLOCKS);
+                (blocks as u32, threads)
+            }
         };
         let launch = Launch {
             name,
@@ -224,6 +233,22 @@ fn parameters(kernel: Kernel) -> [u64; PARAMETERS] {
             nanoseconds(limit),
             0,
             0,
+        ],
+        Kernel::PingPongData {
+            flags,
+            replies,
+            rounds,
+            limit,
+            data,
+            words,
+            ..
+        } => [
+            flags.get(),
+            replies.get(),
+            u64::from(rounds),
+            nanoseconds(limit),
+            data.get(),
+            words,
         ],
         Kernel::Hold { gate, limit } => [gate.get(), nanoseconds(limit), 0, 0, 0, 0],
         Kernel::Chase {

@@ -163,6 +163,24 @@ fn sim_kernel(kernel: Kernel) -> Result<SimKernel, Failure> {
             rounds,
             limit,
         },
+        Kernel::PingPongData {
+            flags,
+            replies,
+            rounds,
+            limit,
+            data,
+            words,
+            blocks,
+            ..
+        } => SimKernel::PingPongData {
+            flags: find(flags, blocks as usize * 4)?,
+            replies: find(replies, blocks as usize * 4)?,
+            rounds,
+            limit,
+            data: find(data, words as usize * 4)?,
+            words: words as usize,
+            blocks: blocks as usize,
+        },
         Kernel::FillPattern {
             to,
             words,

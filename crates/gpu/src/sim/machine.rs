@@ -1,5 +1,6 @@
 //! The simulated GPU: memory, and streams and events by number.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
 use std::ptr::NonNull;
@@ -85,6 +86,11 @@ unsafe impl Backend for SimGpu {
 
     fn context(&self) -> Context {
         Context(std::ptr::from_ref(self).addr() as u64)
+    }
+
+    /// Simulated GPUs have no current context.
+    fn make_current(&self) -> Result<Box<dyn Any>, Error> {
+        Ok(Box::new(()))
     }
 
     fn driver_version(&self) -> Result<i32, Error> {

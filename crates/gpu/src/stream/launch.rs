@@ -8,7 +8,7 @@ use super::Stream;
 use crate::backend::{Kernel, Work};
 use crate::memory::{Held, Memory, aligned};
 use crate::pattern::Mismatches;
-use crate::{Allocation, DeviceMemory, Error, HostMemory, Pattern, peer};
+use crate::{Allocation, DeviceMemory, DevicePtr, Error, HostMemory, Pattern, peer};
 
 /// Timeout of each ping-pong wait, so that a dead peer does not hang the GPU.
 const PING_PONG_TIMEOUT: Duration = Duration::from_secs(10);
@@ -228,6 +228,50 @@ impl Stream {
         self.launch(&[flag.held(), reply.held()], Work::Launch(kernel))
     }
 
+    /// Launches [`Self::ping_pong`] with data, by blocks of threads: for i = 1 to `rounds`, block b
+    /// waits until word b of `flags` is i, compares its share of `data` with [`data_word`]`(i)`, and
+    /// writes i to word b of `replies`, or [`WRONG_DATA`]. There is one flag and one reply per block.
+    /// A flag of `u32::MAX`, or a ten-second timeout, ends a block with `u32::MAX` as its reply.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::ping_pong`]; [`Error::Block`] for more blocks than multiprocessors, because blocks
+    /// that wait for others to end would never answer; [`Error::Range`] if there are fewer flags or
+    /// replies than blocks.
+    pub fn ping_pong_data(
+        &self,
+        flags: &impl Memory,
+        replies: &impl Memory,
+        data: &impl Memory,
+        shape: Shape,
+    ) -> Result<(), Error> {
+        let Shape {
+            blocks,
+            threads,
+            rounds,
+        } = shape;
+        let multiprocessors = self.gpu.multiprocessors()?;
+        if blocks > multiprocessors {
+            return Err(Error::Block {
+                block: blocks - 1,
+                multiprocessors,
+            });
+        }
+        let words = data.size() / 4;
+        let kernel = Kernel::PingPongData {
+            flags: aligned_range(flags, blocks as usize * 4)?,
+            replies: aligned_range(replies, blocks as usize * 4)?,
+            rounds,
+            limit: PING_PONG_TIMEOUT,
+            data: aligned_range(data, words * 4)?,
+            words: words as u64,
+            blocks,
+            threads,
+        };
+        let held = [flags.held(), replies.held(), data.held()];
+        self.launch(&held, Work::Launch(kernel))
+    }
+
     /// Launches the opposite end of [`Self::ping_pong`]: for i = 1 to `rounds`, writes i to the
     /// first 32-bit word of `theirs`, then waits until the first word of `ours` is i. `u32::MAX` in
     /// the word, or a ten-second timeout, ends it early with `u32::MAX` in `theirs`. Both words
@@ -255,6 +299,36 @@ impl Stream {
         }
         self.enqueue(&held, work)
     }
+}
+
+/// Blocks, threads per block and rounds of [`Stream::ping_pong_data`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Number of blocks, at most one per multiprocessor.
+    pub blocks: u32,
+    /// Threads per block, 1 to 1024.
+    pub threads: u32,
+    /// Number of rounds.
+    pub rounds: u32,
+}
+
+/// Reply of [`Stream::ping_pong_data`] to data that is not that of the round.
+pub const WRONG_DATA: u32 = u32::MAX - 1;
+
+/// Every word of the data of a round of [`Stream::ping_pong_data`]. It differs from the round before.
+#[must_use]
+pub fn data_word(round: u32) -> u32 {
+    match round % 2 {
+        1 => 0x5a5a_5a5a,
+        _ => 0xa5a5_a5a5,
+    }
+}
+
+/// Address of the first `bytes` bytes, of aligned words.
+fn aligned_range(memory: &impl Memory, bytes: usize) -> Result<DevicePtr, Error> {
+    let address = memory.range(0, bytes)?;
+    aligned(address.get(), 4)?;
+    Ok(address)
 }
 
 /// A comparison in progress, which recognises its own result.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gpu::{Allocation, Error, Gpu, Kind, Pattern};
+use gpu::{Allocation, Error, Gpu, Kind, Pattern, Shape};
 
 use crate::build::{Count, Fake, fake};
 
@@ -40,6 +40,20 @@ fn access_ends_with_last_holder() {
         (fake.count(Count::Peers), fake.count(Count::PrimaryContexts)),
         (0, contexts - 2)
     );
+}
+
+#[test]
+fn current_context_is_restored() {
+    let (fake, near, far) = two();
+    assert!(gpu::foreign::current_device().is_err(), "none is current");
+    // Calls on another GPU do not change it.
+    let inside = far.with_current(|| {
+        let _memory = near.allocate(Allocation::Malloc, 64).unwrap();
+        assert!(gpu::foreign::current_device().is_ok());
+        fake.count(Count::ContextsHere)
+    });
+    assert_eq!(inside.unwrap(), 1);
+    assert_eq!(fake.count(Count::ContextsHere), 0);
 }
 
 #[test]
@@ -172,6 +186,14 @@ fn launch_parameters() {
     stream.hold(&host, Duration::from_micros(3)).unwrap();
     stream.ping(&memory, &there, 7).unwrap();
     stream.ping_pong(&there, &host, 8).unwrap();
+    let shape = Shape {
+        blocks: 3,
+        threads: 96,
+        rounds: 9,
+    };
+    stream
+        .ping_pong_data(&memory, &host, &there, shape)
+        .unwrap();
     stream
         .fill_pattern(&memory, 0, 64, Pattern::new(0), 5)
         .unwrap();
@@ -195,6 +217,7 @@ fn launch_parameters() {
         format!("hold 1x1: {pinned:#x} 0xbb8"),
         format!("ping 1x1: {at:#x} {far_at:#x} 0x7 {ten_seconds:#x}"),
         format!("ping_pong 1x1: {far_at:#x} {pinned:#x} 0x8 {ten_seconds:#x}"),
+        format!("ping_pong_data 3x96: {at:#x} {pinned:#x} 0x9 {ten_seconds:#x} {far_at:#x} 0x10"),
         format!("fill_pattern 1x256: {at:#x} 0x10 0x0 0x5"),
     ];
     assert_eq!(launches[..expected.len()], expected);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use gpu::{Allocation, Compare, Error, Gpu, HostMemory, Kind, MemOp, Pattern};
+use gpu::{Allocation, Compare, Error, Gpu, HostMemory, Kind, MemOp, Pattern, Shape, WRONG_DATA};
 
 use crate::{MOMENT, TIMEOUT, sim};
 
@@ -201,4 +201,75 @@ fn pageable_memory() {
         assert_eq!(error.kind(), Kind::Invalid);
     }
     assert!(matches!(gpu.pageable(0).unwrap_err(), Error::Empty));
+}
+
+fn words(memory: &HostMemory, count: usize) -> Vec<u32> {
+    (0..count)
+        .map(|word| memory.load_u32(word * 4).unwrap())
+        .collect()
+}
+
+fn wait_for(memory: &HostMemory, expected: &[u32]) {
+    let begun = Instant::now();
+    while words(memory, expected.len()) != expected {
+        assert!(
+            begun.elapsed() < TIMEOUT,
+            "{:?}",
+            words(memory, expected.len())
+        );
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn ping_pong_data_checks_each_round() {
+    let (gpu, stream) = sim();
+    let [flags, replies, data] = [8, 8, 36].map(|bytes| gpu.pinned(bytes).unwrap());
+    let shape = Shape {
+        blocks: 2,
+        threads: 3,
+        rounds: 4,
+    };
+    let set = |memory: &HostMemory, word: u32| {
+        let bytes: Vec<u8> = std::iter::repeat_n(word.to_le_bytes(), memory.len() / 4)
+            .flatten()
+            .collect();
+        memory.write(0, &bytes).unwrap();
+    };
+    stream
+        .ping_pong_data(&flags, &replies, &data, shape)
+        .unwrap();
+    for round in 1..=3 {
+        set(&data, [0xa5a5_a5a5, 0x5a5a_5a5a][round as usize % 2]);
+        set(&flags, round);
+        wait_for(&replies, &[round, round]);
+    }
+    // The data of round 3, and one word of it right: the other block finds the rest.
+    data.write(32, &0xa5a5_a5a5_u32.to_le_bytes()).unwrap();
+    set(&flags, 4);
+    wait_for(&replies, &[WRONG_DATA; 2]);
+    stream.synchronize().unwrap();
+}
+
+#[test]
+fn ping_pong_data_ends_and_rejects_shapes() {
+    let (gpu, stream) = sim();
+    let [flags, replies, data] = [8, 8, 16].map(|bytes| gpu.pinned(bytes).unwrap());
+    let shape = |blocks| Shape {
+        blocks,
+        threads: 1,
+        rounds: 1,
+    };
+    flags.write(0, &[0xff; 8]).unwrap();
+    stream
+        .ping_pong_data(&flags, &replies, &data, shape(2))
+        .unwrap();
+    stream.synchronize().unwrap();
+    assert!(words(&replies, 2).contains(&u32::MAX));
+    // More blocks than flags would wait for words beyond the buffer, as gdrcopy's pplat does.
+    let error = stream.ping_pong_data(&flags, &replies, &data, shape(3));
+    assert!(matches!(error, Err(Error::Range { .. })), "{error:?}");
+    let most = gpu.multiprocessors().unwrap();
+    let error = stream.ping_pong_data(&flags, &replies, &data, shape(most + 1));
+    assert!(matches!(error, Err(Error::Block { .. })), "{error:?}");
 }

@@ -1,0 +1,153 @@
+//! Options of every probe: devices, depth, sizes, NUMA nodes, output format.
+
+use std::str::FromStr;
+
+use clap::{Args, ValueEnum};
+
+/// Options of every probe.
+#[derive(Debug, Args)]
+pub struct Scope {
+    /// GPUs: all, a number as in gdr topo, a PCI address or a UUID; separate several with commas
+    #[arg(long, value_name = "GPU", value_delimiter = ',', default_value = "all")]
+    pub gpu: Vec<String>,
+
+    /// Simulate every device that is not named, in host memory; needs no GPU, NIC or library, and every output says so
+    #[arg(long, conflicts_with = "gpu")]
+    pub sim: bool,
+
+    /// Only the most relevant tests, in less than 5 seconds per GPU
+    #[arg(long, conflicts_with = "full")]
+    pub quick: bool,
+
+    /// All tests, with more samples; a minute or more per GPU
+    #[arg(long)]
+    pub full: bool,
+
+    /// Measure only these sizes, such as 4096, 64KiB or 1MiB; separate several with commas
+    #[arg(long, value_name = "SIZE", value_delimiter = ',')]
+    pub size: Vec<ByteSize>,
+
+    /// Profiles whose table `probe` sets when a result is slow [default: gdrcopy, mpi for host, p2p for p2p, rdma for
+    /// rdma]
+    #[arg(long, value_name = "NAME|FILE")]
+    pub profile: Vec<String>,
+
+    /// Output format of the report
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = ProbeFormat::Table)]
+    pub format: ProbeFormat,
+}
+
+/// Output format of a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ProbeFormat {
+    /// For people.
+    Table,
+    /// Bandwidth over size, as a chart in the terminal.
+    Curve,
+    /// For programs: schema gdr.probe/1.
+    Json,
+    /// Bandwidth over size, as a drawing.
+    Svg,
+}
+
+/// NUMA nodes of the CPUs that copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NumaChoice {
+    /// Every node that has CPUs.
+    All,
+    /// The node of the GPU.
+    Near,
+    /// One node.
+    Node(u32),
+}
+
+impl FromStr for NumaChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "all" => Ok(Self::All),
+            "near" => Ok(Self::Near),
+            number => match number.parse() {
+                Ok(node) => Ok(Self::Node(node)),
+                Err(_) => Err("expected 'all', 'near' or the number of a node".to_owned()),
+            },
+        }
+    }
+}
+
+/// Maximum size of a copy.
+const MAX_SIZE: usize = 1 << 30;
+
+/// A size in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ByteSize(pub usize);
+
+impl FromStr for ByteSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, unit) = text.split_at(digits);
+        let shift = match unit.to_ascii_lowercase().as_str() {
+            "" | "b" => 0,
+            "k" | "kib" => 10,
+            "m" | "mib" => 20,
+            "g" | "gib" => 30,
+            _ => {
+                return Err("expected a number with KiB, MiB, GiB or no unit".to_owned());
+            }
+        };
+        let number: usize = number
+            .parse()
+            .map_err(|_| "expected a whole number".to_owned())?;
+        let bytes = number
+            .checked_mul(1 << shift)
+            .filter(|bytes| *bytes <= MAX_SIZE);
+        match bytes {
+            Some(0) => Err("the size must not be 0".to_owned()),
+            Some(bytes) => Ok(Self(bytes)),
+            None => Err("the size must not exceed 1 GiB".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parses_binary_sizes() {
+        for (text, bytes) in [
+            ("1", 1),
+            ("64KiB", 65536),
+            ("64k", 65536),
+            ("1M", 1 << 20),
+            ("1gib", 1 << 30),
+        ] {
+            assert_eq!(text.parse(), Ok(ByteSize(bytes)), "{text}");
+        }
+        for (text, word) in [
+            ("", "whole number"),
+            ("KiB", "whole number"),
+            ("1KB", "KiB, MiB"),
+            ("-1", "KiB, MiB"),
+            ("1.5M", "KiB, MiB"),
+            ("0", "not be 0"),
+            ("2G", "1 GiB"),
+            ("99999999999999999999", "whole number"),
+            ("9999999999999999999G", "1 GiB"),
+        ] {
+            let error = text.parse::<ByteSize>().expect_err(text);
+            assert!(error.contains(word), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn parses_numa_choice() {
+        assert_eq!("all".parse(), Ok(NumaChoice::All));
+        assert_eq!("near".parse(), Ok(NumaChoice::Near));
+        assert_eq!("3".parse(), Ok(NumaChoice::Node(3)));
+        assert!("far".parse::<NumaChoice>().is_err());
+    }
+}

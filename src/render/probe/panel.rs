@@ -1,0 +1,26 @@
+//! What a chart shows: panels of lines, independent of the output format.
+
+use crate::render::svg::Stroke;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Panel {
+    /// For example `GPU0 (0000:3b:00.0): to the GPU`.
+    pub title: String,
+    pub lines: Vec<Line>,
+    /// Link bandwidth, GB/s.
+    pub link: Option<f64>,
+    /// Smallest size, in bytes, from which on cuMemcpy costs less, and what it then is.
+    pub crossover: Option<(f64, &'static str)>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Line {
+    pub stroke: Stroke,
+    /// For example `mapping, from NUMA node 1`.
+    pub label: String,
+    /// Bytes and GB/s, by size.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// Directions: the word in result names and the label.
+pub const DIRECTIONS: [(&str, &str); 2] = [("write", "to the GPU"), ("read", "from the GPU")];
