@@ -147,14 +147,14 @@ pub fn time_singly<E>(
 }
 
 /// What it takes to read the clock: the median of some readings.
-fn clock_cost() -> Duration {
+pub fn clock_cost() -> Duration {
     let mut costs = [Duration::ZERO; 31].map(|_| Instant::now().elapsed());
     costs.sort_unstable();
     costs[costs.len() / 2]
 }
 
 /// The time since `begun` without that of reading the clock.
-fn elapsed(begun: Instant, clock: Duration) -> Duration {
+pub fn elapsed(begun: Instant, clock: Duration) -> Duration {
     without(begun.elapsed(), clock)
 }
 
