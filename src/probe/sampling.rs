@@ -147,18 +147,20 @@ pub fn time_singly<E>(
 }
 
 /// What it takes to read the clock: the median of some readings.
-fn clock_cost() -> Duration {
+pub fn clock_cost() -> Duration {
     let mut costs = [Duration::ZERO; 31].map(|_| Instant::now().elapsed());
     costs.sort_unstable();
     costs[costs.len() / 2]
 }
 
-/// The time since `begun` without that of reading the clock, but not nothing.
-fn elapsed(begun: Instant, clock: Duration) -> Duration {
-    begun
-        .elapsed()
-        .saturating_sub(clock)
-        .max(Duration::from_nanos(1))
+/// The time since `begun` without that of reading the clock.
+pub fn elapsed(begun: Instant, clock: Duration) -> Duration {
+    without(begun.elapsed(), clock)
+}
+
+/// A run that is shorter than the clock overlaps with it: at least half of the time remains.
+fn without(time: Duration, clock: Duration) -> Duration {
+    time.saturating_sub(clock).max(time / 2)
 }
 
 fn sample<E>(
@@ -199,8 +201,11 @@ pub fn time_and_cpu<E>(
         }
         Ok(())
     })?;
-    let clock = if singly { clock_cost() } else { Duration::ZERO };
-    let cpu = cpu.map(|cpu| (cpu - clock.as_secs_f64()).max(1e-9));
+    let clock = match singly {
+        true => clock_cost().as_secs_f64(),
+        false => 0.0,
+    };
+    let cpu = cpu.map(|cpu| (cpu - clock).max(cpu / 2.0));
     Ok(Timed { seconds, cpu })
 }
 
@@ -352,6 +357,15 @@ mod tests {
         let timed = time_prepared(budget, prepare, count).expect("samples");
         assert_eq!((timed.seconds.len(), prepared.get()), (250, 251));
         assert!(timed.cpu.is_some());
+    }
+
+    #[test]
+    fn subtracts_the_clock() {
+        let ns = Duration::from_nanos;
+        assert_eq!(without(ns(1030), ns(30)), ns(1000));
+        assert_eq!(without(ns(40), ns(30)), ns(20), "shorter than the clock");
+        assert_eq!(without(ns(20), ns(30)), ns(10));
+        assert!(clock_cost() < Duration::from_micros(50));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::task::DataRounds;
 use crate::model::ProbeResult;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
+use crate::probe::sampling::{clock_cost, elapsed};
 
 const NAME: &str = "ping-pong";
 const DATA_NAME: &str = "ping-pong.data";
@@ -83,11 +84,10 @@ fn answer(
             return Ok(Answer::WrongData);
         }
         polls = polls.wrapping_add(1);
-        // Reading the clock costs as much as reading the reply.
+        // Reading the clock costs as much as reading the reply. A pause would delay the answer by up to 50 ns.
         if polls.is_multiple_of(4096) && begun.elapsed() > TIMEOUT {
             return Ok(Answer::Late(block, reply));
         }
-        std::hint::spin_loop();
     }
 }
 
@@ -103,7 +103,7 @@ fn rounds(
 ) -> Result<Rounds, StepError> {
     let rounds = session.task.round_trips();
     let mut samples = Vec::with_capacity(rounds as usize);
-    let first = Instant::now();
+    let (first, clock) = (Instant::now(), clock_cost());
     for round in 1..=rounds {
         let begun = Instant::now();
         if session.task.choices.iterations.is_none() && begun - first > MAX_TIME {
@@ -112,7 +112,7 @@ fn rounds(
         }
         send(round)?;
         match answer(replies, blocks, round, begun)? {
-            Answer::Right => samples.push(begun.elapsed().as_secs_f64()),
+            Answer::Right => samples.push(elapsed(begun, clock).as_secs_f64()),
             failed => {
                 send(STOP)?;
                 return Ok((samples, Some((round, failed))));

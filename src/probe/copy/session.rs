@@ -58,6 +58,8 @@ impl<'a> Session<'a> {
                 memory.len()
             ))?;
             let mapping = map_as(&gdr, &memory, &task.choices)?;
+            // Else the driver compiles them just before the first reads. An error is reported by the first kernel.
+            let _ = gpu.load_kernels();
             Ok((gdr, stream, memory, mapping))
         };
         match map() {

@@ -18,13 +18,14 @@ pub fn verified(results: &[&ProbeResult]) -> String {
         bytes += check.verified;
         wrong += usize::from(check.verdict == ProbeVerdict::Wrong);
     }
+    let checks = if count == 1 { "check" } else { "checks" };
     match (count, wrong) {
         (0, _) => "nothing was verified".to_owned(),
         (_, 0) => format!(
-            "verified {} in {count} checks: all bytes are correct",
+            "verified {} in {count} {checks}: all bytes are correct",
             amount(bytes)
         ),
-        (_, wrong) => format!("{wrong} of {count} checks found wrong bytes"),
+        (_, wrong) => format!("{wrong} of {count} {checks} found wrong bytes"),
     }
 }
 

@@ -87,7 +87,7 @@ GPU0 mlx5_0:1
   both ends: mlx5_0:1, Ethernet, GID 3 (RoCE v2), MTU 4096, 50.0 GB/s, memory of GPU0 (0000:03:00.0)
   GPUDirect RDMA with peermem; path PIX with 63.0 GB/s
   not by dma-buf: the kernel is too old
-  verified 3.0 MiB in 1 checks: all bytes are correct
+  verified 3.0 MiB in 1 check: all bytes are correct
 
   latency, us: median, p99 and p99.9
   size  read  read p99  read p99.9

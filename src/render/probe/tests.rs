@@ -293,7 +293,7 @@ gdr probe p2p: node1, Linux, 6.8
 IMPOSSIBLE  GPU1 -> GPU0, p2p.access: CUDA does not let it
 
 GPU0 (0000:03:00.0): NVIDIA H200
-  verified 3.0 MiB in 1 checks: all bytes are correct
+  verified 3.0 MiB in 1 check: all bytes are correct
 
 GPU1 (0000:05:00.0): NVIDIA H200
   nothing was verified
