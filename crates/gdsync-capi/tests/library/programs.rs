@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Output;
 
-use fake_nvml_build::Driver;
+use fake_nvml_build::{Driver, uverbs};
 use serde_json::{Value, json};
 
 use crate::clib::succeed;
@@ -261,6 +262,33 @@ pub fn compiled_with(name: &str, libraries: impl FnOnce(&Path) -> Vec<String>) -
         path,
         _directory: directory,
     }
+}
+
+/// Compiles a program of tests/c with the system's libibverbs. Its symbols are versioned: another library would select the oldest
+/// versions.
+pub fn compiled_for_mlx5(name: &str) -> Program {
+    compiled_with(name, |cuda| {
+        let mut libraries = simulated_libraries(cuda);
+        libraries.push("-l:libibverbs.so.1".to_owned());
+        libraries
+    })
+}
+
+/// Runs a program over libmlx5 with the NIC in software. The machine must have no simulated verbs.
+pub fn run_on_mlx5(program: &Program, machine: &Value, variables: &[(&str, &str)]) -> Output {
+    let sysfs = tempfile::tempdir().expect("a directory");
+    let nic = uverbs::nic(sysfs.path()).expect("a NIC");
+    let nic = nic
+        .iter()
+        .map(|(name, value)| (*name, value.to_str().expect("text")));
+    let always = [
+        ("GDS_HCA", "mlx5"),
+        ("REMOTE_NIC", "mlx5_0"),
+        // The address sanitizer requires to be the first library, but the preloaded fake comes first. That is harmless.
+        ("ASAN_OPTIONS", "detect_leaks=0:verify_asan_link_order=0"),
+    ];
+    let variables: Vec<_> = nic.chain(always).chain(variables.iter().copied()).collect();
+    run(&program.path, &[], machine, &variables)
 }
 
 fn check(name: &str, machine: &Value, variables: &[(&str, &str)]) {

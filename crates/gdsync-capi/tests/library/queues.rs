@@ -2,14 +2,11 @@
 
 use std::path::Path;
 
-use fake_nvml_build::uverbs;
 use serde_json::{Value, json};
 
 use crate::clib::succeed;
-use crate::programs::{Program, compiled_with};
-use crate::support::{
-    compatible, compile, run, simulated_libraries, simulated_libraries_and_verbs,
-};
+use crate::programs::{Program, compiled_for_mlx5, compiled_with, run_on_mlx5};
+use crate::support::{compatible, compile, run, simulated_libraries_and_verbs};
 
 /// The CUDA of an H200, and two InfiniBand NICs.
 fn machine() -> Value {
@@ -89,28 +86,10 @@ fn mlx5_backend_behaves_the_same() {
         ("datagrams", vec![machine(), old_gpu()]),
     ];
     for (name, machines) in cases {
-        // Link the system's library: its symbols are versioned, and another library would select the oldest versions.
-        let system_verbs = |cuda: &Path| {
-            [
-                simulated_libraries(cuda),
-                vec!["-l:libibverbs.so.1".to_owned()],
-            ]
-            .concat()
-        };
-        let program = compiled_with(name, system_verbs);
+        let program = compiled_for_mlx5(name);
+        let variables = Vec::from_iter(timeout(name));
         for machine in machines {
-            let sysfs = tempfile::tempdir().expect("a directory");
-            let nic = uverbs::nic(sysfs.path()).expect("a NIC");
-            let nic = nic
-                .iter()
-                .map(|(name, value)| (*name, value.to_str().expect("text")));
-            let mut variables: Vec<(&str, &str)> = nic
-                .chain([("GDS_HCA", "mlx5"), ("REMOTE_NIC", "mlx5_0")])
-                .collect();
-            // The address sanitizer requires to be the first library, but the preloaded fake comes first. That is harmless.
-            variables.push(("ASAN_OPTIONS", "detect_leaks=0:verify_asan_link_order=0"));
-            variables.extend(timeout(name));
-            let output = run(&program.path, &[], &without_verbs(machine), &variables);
+            let output = run_on_mlx5(&program, &without_verbs(machine), &variables);
             succeed(name, &output);
             assert_eq!(
                 String::from_utf8_lossy(&output.stdout),

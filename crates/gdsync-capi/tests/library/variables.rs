@@ -1,10 +1,8 @@
 //! The environment variables of libgdsync: the memory operations that they change, as `GDS_ENABLE_DUMP_MEMOPS` logs them, and messages.
 
-use fake_nvml_build::uverbs;
-
 use crate::clib::succeed;
-use crate::programs::{compiled, compiled_with, flushing, hopper};
-use crate::support::{run, simulated_libraries};
+use crate::programs::{compiled, compiled_for_mlx5, flushing, hopper, run_on_mlx5};
+use crate::support::run;
 
 /// The library's messages and the output of a program.
 fn logged(name: &str, variables: &[(&str, &str)]) -> (String, String) {
@@ -84,33 +82,19 @@ fn names_variables_that_no_longer_apply() {
 #[test]
 #[ignore = "needs a C compiler, libibverbs-dev, libmlx5"]
 fn write64_changes_doorbells() {
-    let program = compiled_with("pairs", |cuda| {
-        let mut libraries = simulated_libraries(cuda);
-        libraries.push("-l:libibverbs.so.1".to_owned());
-        libraries
-    });
-    let doorbells = |machine: &serde_json::Value,
-                     variable: Option<(&'static str, &'static str)>| {
-        let sysfs = tempfile::tempdir().expect("a directory");
-        let nic = uverbs::nic(sysfs.path()).expect("a NIC");
-        let nic = nic
-            .iter()
-            .map(|(name, value)| (*name, value.to_str().expect("text")));
-        let variables: Vec<_> = nic
-            .chain([DUMP, ("GDS_HCA", "mlx5"), ("REMOTE_NIC", "mlx5_0")])
-            .chain(variable)
-            .collect();
-        let output = run(&program.path, &[], machine, &variables);
+    let program = compiled_for_mlx5("pairs");
+    let doorbells = |machine: &serde_json::Value, variables: &[(&str, &str)]| {
+        let output = run_on_mlx5(&program, machine, &[&[DUMP], variables].concat());
         succeed("pairs", &output);
         let log = String::from_utf8_lossy(&output.stderr).into_owned();
         let count = |what| log.matches(what).count();
         (count(": write64 "), count(": write32 "))
     };
-    let (whole, halves) = doorbells(&hopper(), None);
+    let (whole, halves) = doorbells(&hopper(), &[]);
     assert!(whole > 30);
     let expected = (0, halves + 2 * whole);
     for name in ["GDS_DISABLE_WRITE64", "GDS_SIMULATE_WRITE64"] {
-        assert_eq!(doorbells(&hopper(), Some((name, "1"))), expected, "{name}");
+        assert_eq!(doorbells(&hopper(), &[(name, "1")]), expected, "{name}");
     }
-    assert_eq!(doorbells(&flushing(), None), expected);
+    assert_eq!(doorbells(&flushing(), &[]), expected);
 }
