@@ -652,7 +652,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__copy)
-            opts="-v -h --gpu --sim --quick --full --size --format --backend --kernel --numa --test --list-tests --allocator --mapping --offset --iterations --cold --data --blocks --threads --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-v -h --gpu --sim --quick --full --size --format --backend --kernel --numa --test --list-tests --allocator --mapping --offset --iterations --cold --producer --flag --reply --data --data-in --blocks --threads --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -702,8 +702,24 @@ _gdr() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --producer)
+                    COMPREPLY=($(compgen -W "cpu gpu" -- "${cur}"))
+                    return 0
+                    ;;
+                --flag)
+                    COMPREPLY=($(compgen -W "gpu host" -- "${cur}"))
+                    return 0
+                    ;;
+                --reply)
+                    COMPREPLY=($(compgen -W "gpu host" -- "${cur}"))
+                    return 0
+                    ;;
                 --data)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --data-in)
+                    COMPREPLY=($(compgen -W "gpu host" -- "${cur}"))
                     return 0
                     ;;
                 --blocks)

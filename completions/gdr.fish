@@ -371,7 +371,15 @@ cache\t'Cached, on GPUs with NVLink-C2C'
 device\t'Uncached, stores are not combined'"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l offset -d 'Copy to and from this offset in the buffer, such as 64 or 4KiB' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l iterations -d 'Run each copy, call and round trip this often, instead of until its median is known' -r
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l data -d 'Let the CPU write this much data before each round trip of ping-pong, and the kernel verify it' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l producer -d 'Who begins each round trip of ping-pong, and writes its data' -r -f -a "cpu\t'The CPU writes, and the kernel answers'
+gpu\t'The kernel writes, and the CPU answers'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l flag -d 'Where the word is that the CPU writes in a round trip' -r -f -a "gpu\t'GPU memory, through the mapping'
+host\t'Pinned host memory'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l reply -d 'Where the word is that the kernel writes in a round trip' -r -f -a "gpu\t'GPU memory, through the mapping'
+host\t'Pinned host memory'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l data -d 'Let the producer write this much data before its word, and the other side verify it' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l data-in -d 'Where the data of round trips is' -r -f -a "gpu\t'GPU memory, through the mapping'
+host\t'Pinned host memory'"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l blocks -d 'Blocks of the kernel of ping-pong with data, each with a flag and an answer of its own [default: 8, or as many as the GPU runs at once]' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l threads -d 'Threads of each of these blocks' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l profile -d 'Profiles whose table `probe` sets when a result is slow [default: gdrcopy, mpi for host, p2p for p2p, rdma for rdma]' -r -f -a "rdma\t''

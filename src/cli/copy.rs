@@ -52,9 +52,25 @@ pub struct CopyProbe {
     #[arg(long)]
     pub cold: bool,
 
-    /// Let the CPU write this much data before each round trip of ping-pong, and the kernel verify it
+    /// Who begins each round trip of ping-pong, and writes its data
+    #[arg(long, value_name = "SIDE", value_enum, default_value_t = CopyProducer::Cpu)]
+    pub producer: CopyProducer,
+
+    /// Where the word is that the CPU writes in a round trip
+    #[arg(long, value_name = "MEMORY", value_enum, default_value_t = CopyPlace::Gpu)]
+    pub flag: CopyPlace,
+
+    /// Where the word is that the kernel writes in a round trip
+    #[arg(long, value_name = "MEMORY", value_enum, default_value_t = CopyPlace::Host)]
+    pub reply: CopyPlace,
+
+    /// Let the producer write this much data before its word, and the other side verify it
     #[arg(long, value_name = "SIZE")]
     pub data: Option<ByteSize>,
+
+    /// Where the data of round trips is
+    #[arg(long, value_name = "MEMORY", requires = "data", value_enum, default_value_t = CopyPlace::Gpu)]
+    pub data_in: CopyPlace,
 
     /// Blocks of the kernel of ping-pong with data, each with a flag and an answer of its own [default: 8, or as many
     /// as the GPU runs at once]
@@ -102,6 +118,24 @@ pub enum CopyMapping {
     Cache,
     /// Uncached, stores are not combined.
     Device,
+}
+
+/// Who begins a round trip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CopyProducer {
+    /// The CPU writes, and the kernel answers.
+    Cpu,
+    /// The kernel writes, and the CPU answers.
+    Gpu,
+}
+
+/// Memory of a word or of data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CopyPlace {
+    /// GPU memory, through the mapping.
+    Gpu,
+    /// Pinned host memory.
+    Host,
 }
 
 /// An offset; unlike a size it may be 0.

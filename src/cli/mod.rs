@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
-pub use copy::{CopyAllocator, CopyBackend, CopyMapping, CopyProbe};
+pub use copy::{CopyAllocator, CopyBackend, CopyMapping, CopyPlace, CopyProbe, CopyProducer};
 pub use explain::{Explain, ExplainFormat};
 pub use fix::{FixAcs, FixOptions, PersistHow, PlanFormat, RepairOptions, Undo};
 pub use help::{Sections, sections};

@@ -2,8 +2,10 @@
 
 use anyhow::bail;
 
-use crate::cli::{CopyAllocator, CopyBackend, CopyMapping, CopyProbe};
-use crate::probe::copy::{self, Allocator, Choices, DataRounds, MappingChoice, TESTS};
+use crate::cli::{CopyAllocator, CopyBackend, CopyMapping, CopyPlace, CopyProbe, CopyProducer};
+use crate::probe::copy::{
+    self, Allocator, Choices, DataRounds, MappingChoice, Place, Producer, RoundTrips, TESTS,
+};
 use crate::probe::scope::{Nodes, Scope};
 use crate::render::Style;
 use crate::render::probe::{ListedTest, test_list};
@@ -59,10 +61,25 @@ pub fn copy_options(
             offset: wanted.offset,
             iterations: wanted.iterations,
             cold: wanted.cold,
-            data,
+            round_trips: RoundTrips {
+                producer: match wanted.producer {
+                    CopyProducer::Cpu => Producer::Cpu,
+                    CopyProducer::Gpu => Producer::Gpu,
+                },
+                flag: place(wanted.flag),
+                reply: place(wanted.reply),
+                data,
+            },
         },
         scope,
     })
+}
+
+fn place(wanted: CopyPlace) -> Place {
+    match wanted {
+        CopyPlace::Gpu => Place::Gpu,
+        CopyPlace::Host => Place::Host,
+    }
 }
 
 /// The data of ping-pong.
@@ -72,7 +89,7 @@ fn data(wanted: &CopyProbe) -> anyhow::Result<Option<DataRounds>> {
     };
     if !size.0.is_multiple_of(4) {
         bail!(
-            "--data {}: the kernel reads words of 4 bytes: use a multiple of 4",
+            "--data {}: it is made of words of 4 bytes: use a multiple of 4",
             size.0
         );
     }
@@ -81,6 +98,7 @@ fn data(wanted: &CopyProbe) -> anyhow::Result<Option<DataRounds>> {
     }
     Ok(Some(DataRounds {
         bytes: size.0,
+        place: place(wanted.data_in),
         blocks: wanted.blocks,
         threads: wanted.threads,
     }))

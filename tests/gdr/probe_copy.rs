@@ -228,6 +228,60 @@ fn round_trips_with_data() {
 }
 
 #[test]
+fn round_trips_that_either_side_begins_in_each_memory() {
+    for (producer, names) in [
+        ("cpu", ["ping-pong", "ping-pong.data"]),
+        ("gpu", ["ping-pong.gpu-first", "ping-pong.gpu-first.data"]),
+    ] {
+        for places in 0..8 {
+            let place = |bit: u32| ["gpu", "host"][usize::from(places & bit != 0)];
+            let report = report(&[
+                "--test",
+                "ping-pong",
+                "--producer",
+                producer,
+                "--flag",
+                place(1),
+                "--reply",
+                place(2),
+                "--data",
+                "256",
+                "--data-in",
+                place(4),
+                "--iterations",
+                "30",
+            ]);
+            let found: Vec<_> = results(&report)
+                .iter()
+                .map(|result| (&result["name"], &result["verdict"], &result["samples"]))
+                .collect();
+            let expected = names.map(Value::from);
+            let (ok, count) = (Value::from("ok"), Value::from(30));
+            assert_eq!(
+                found,
+                [(&expected[0], &ok, &count), (&expected[1], &ok, &count)]
+            );
+            assert_eq!(results(&report)[1]["verified"], 30 * 256);
+            let notes = report["notes"].to_string();
+            for (is_noted, words) in [
+                (places & 1 != 0, "the CPU's word is in host memory"),
+                (places & 2 == 0, "the kernel's word is in GPU memory"),
+                (places & 4 != 0, "the data is in host memory"),
+            ] {
+                assert_eq!(notes.contains(words), is_noted, "{notes}");
+            }
+        }
+    }
+    let table = sim(&["--test", "ping-pong", "--producer", "gpu", "--data", "4KiB"]);
+    for row in [
+        "round trip with a kernel, GPU first",
+        "round trip with 4 KiB, GPU first",
+    ] {
+        assert!(table.stdout.contains(row), "{}", table.stdout);
+    }
+}
+
+#[test]
 fn impossible_values_are_explained() {
     for (args, words) in [
         (

@@ -13,9 +13,10 @@ use crate::memory::{Block, Kind, range};
 use crate::stream::Stream;
 
 /// Known kernels.
-pub const NAMES: [&str; 8] = [
+pub const NAMES: [&str; 9] = [
     "ping_pong",
     "ping_pong_data",
+    "ping_data",
     "ping",
     "fill_pattern",
     "check_pattern",
@@ -79,7 +80,7 @@ fn item(name: &str, given: &Parameters, gpu: usize, blocks: u64) -> Result<Optio
             rounds: given.half(2),
             limit: given.nanoseconds(3),
         },
-        "ping_pong_data" => Kernel::PingPongData {
+        "ping_pong_data" | "ping_data" => Kernel::PingPongData {
             flags: find(given.word(0), blocks, 4)?,
             replies: find(given.word(1), blocks, 4)?,
             rounds: given.half(2),
@@ -87,6 +88,7 @@ fn item(name: &str, given: &Parameters, gpu: usize, blocks: u64) -> Result<Optio
             data: find(given.word(4), given.word(5), 4)?,
             words: given.word(5) as usize,
             blocks: blocks as usize,
+            writes: name == "ping_data",
         },
         "ping" => Kernel::Ping {
             ours: find(given.word(0), 1, 4)?,

@@ -19,7 +19,8 @@ pub enum Kernel {
         rounds: u32,
         limit: Duration,
     },
-    /// As `PingPong`, for a flag and a reply of each block, with data that each round changes.
+    /// As `PingPong`, for a flag and a reply of each block, with data that each round changes. The
+    /// blocks compare the data before they reply, or write it (`ping_data`).
     PingPongData {
         flags: Span,
         replies: Span,
@@ -28,6 +29,7 @@ pub enum Kernel {
         data: Span,
         words: usize,
         blocks: usize,
+        writes: bool,
     },
     /// Writes pattern words.
     FillPattern {
@@ -83,18 +85,27 @@ impl Kernel {
                 data,
                 words,
                 blocks,
+                writes,
             } => {
+                // The share of a block with one thread.
+                let share = |block| (block..*words).step_by(*blocks).map(|k| word32(data, k));
                 for round in 1..=*rounds {
+                    if *writes {
+                        for block in 0..*blocks {
+                            share(block).for_each(|word| word.fill(data_word(round)));
+                            word32(replies, block).store(round);
+                        }
+                    }
                     for block in 0..*blocks {
                         let (flag, reply) = (word32(flags, block), word32(replies, block));
                         if !comes(queue, flag, round, *limit)? {
                             reply.store(u32::MAX);
                             return Ok(());
                         }
-                        // The share of a block with one thread.
-                        let mut share = (block..*words).step_by(*blocks);
-                        let is_right = share.all(|k| word32(data, k).load() == data_word(round));
-                        reply.store(if is_right { round } else { WRONG_DATA });
+                        if !*writes {
+                            let is_right = share(block).all(|word| word.load() == data_word(round));
+                            reply.store(if is_right { round } else { WRONG_DATA });
+                        }
                     }
                 }
                 Ok(())

@@ -214,6 +214,8 @@ pub(crate) enum Kernel {
         words: u64,
         blocks: u32,
         threads: u32,
+        /// The kernel `ping_data`, whose blocks write the data.
+        writes: bool,
     },
     FillPattern {
         to: DevicePtr,
@@ -258,7 +260,8 @@ impl Kernel {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::PingPong { .. } => "ping_pong",
-            Self::PingPongData { .. } => "ping_pong_data",
+            Self::PingPongData { writes: false, .. } => "ping_pong_data",
+            Self::PingPongData { writes: true, .. } => "ping_data",
             Self::FillPattern { .. } => "fill_pattern",
             Self::CheckPattern { .. } => "check_pattern",
             Self::Chase { .. } => "chase",

@@ -15,6 +15,7 @@ mod plan;
 mod point;
 mod sanity;
 mod session;
+mod shared;
 mod sweep;
 mod task;
 #[cfg(test)]
@@ -24,4 +25,4 @@ mod validate;
 pub use cases::TESTS;
 pub use child::kernels;
 pub use parent::Options;
-pub use task::{Allocator, Choices, DataRounds, MappingChoice, Task};
+pub use task::{Allocator, Choices, DataRounds, MappingChoice, Place, Producer, RoundTrips, Task};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use gdrcopy::{BackendKind, Gdr, MapRequest, Mapping, MappingType, PinFlags};
 use gpu::{Allocation, DeviceMemory, Gpu, Pattern, Stream};
 
-use super::task::{Allocator, Choices, MappingChoice, Task};
+use super::task::{Allocator, Choices, MappingChoice, Place, Task};
 use crate::model::{BackendChoice, ProbedGpu};
 use crate::probe::bytes::{Mismatch, compare};
 use crate::probe::events::{Event, Reporter};
@@ -146,6 +146,8 @@ impl Choices {
 
     /// What differs from the defaults; `None` if nothing does.
     fn note(&self) -> Option<String> {
+        let rounds = &self.round_trips;
+        let data = rounds.data.as_ref().map(|data| data.place);
         let parts = [
             (self.allocator != Allocator::Malloc)
                 .then(|| format!("the measured buffers are of {}", self.allocation())),
@@ -154,6 +156,12 @@ impl Choices {
                 .map(|count| format!("each figure is of {count} runs")),
             self.cold
                 .then(|| "the GPU writes the buffer before each copy".to_owned()),
+            (rounds.flag == Place::Host)
+                .then(|| "round trips: the CPU's word is in host memory".to_owned()),
+            (rounds.reply == Place::Gpu)
+                .then(|| "round trips: the kernel's word is in GPU memory".to_owned()),
+            (data == Some(Place::Host))
+                .then(|| "round trips: the data is in host memory".to_owned()),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         (!parts.is_empty()).then(|| parts.join("; "))

@@ -38,8 +38,46 @@ pub struct Choices {
     pub iterations: Option<u32>,
     /// The GPU writes the buffer before each copy through the mapping.
     pub cold: bool,
+    pub round_trips: RoundTrips,
+}
+
+/// Round trips between the CPU and a kernel.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RoundTrips {
+    pub producer: Producer,
+    /// Where the word is that the CPU writes.
+    pub flag: Place,
+    /// Where the word is that the kernel writes.
+    pub reply: Place,
     /// Round trips with data, after those without.
     pub data: Option<DataRounds>,
+}
+
+impl Default for RoundTrips {
+    fn default() -> Self {
+        Self {
+            producer: Producer::Cpu,
+            flag: Place::Gpu,
+            reply: Place::Host,
+            data: None,
+        }
+    }
+}
+
+/// Who writes the data of a round trip, and begins it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Producer {
+    Cpu,
+    Gpu,
+}
+
+/// Memory of a word or of data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Place {
+    /// GPU memory, which the CPU accesses through a mapping.
+    Gpu,
+    /// Pinned memory, which the GPU accesses over the bus.
+    Host,
 }
 
 /// Round trips with data.
@@ -47,6 +85,7 @@ pub struct Choices {
 pub struct DataRounds {
     /// A multiple of 4.
     pub bytes: usize,
+    pub place: Place,
     /// Blocks of the kernel.
     pub blocks: Option<u32>,
     /// Threads per block.

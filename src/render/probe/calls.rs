@@ -36,14 +36,21 @@ pub fn costs(results: &[&ProbeResult], style: Style) -> String {
 
 /// The first column: the call, and its size.
 fn what(result: &ProbeResult) -> String {
-    let call = result.name.strip_prefix("api.");
-    match (call, result.bytes) {
-        (None, Some(bytes)) if result.name == "ping-pong.data" => {
-            format!("round trip with {}", size(bytes))
-        }
+    let name = result.name.as_str();
+    match (name.strip_prefix("api."), result.bytes) {
         (Some(call), Some(bytes)) => format!("{call} {}", size(bytes)),
         (Some(call), None) => call.to_owned(),
-        (None, _) => "round trip with a kernel".to_owned(),
+        (None, bytes) => {
+            let what = match bytes {
+                Some(bytes) if name.ends_with(".data") => size(bytes),
+                _ => "a kernel".to_owned(),
+            };
+            let first = match name.contains(".gpu-first") {
+                true => ", GPU first",
+                false => "",
+            };
+            format!("round trip with {what}{first}")
+        }
     }
 }
 

@@ -32,6 +32,7 @@ pub(super) struct Kernels {
     multiprocessors: u32,
     ping_pong: sys::Function,
     ping_pong_data: sys::Function,
+    ping_data: sys::Function,
     fill_pattern: sys::Function,
     check_pattern: sys::Function,
     copy_words: sys::Function,
@@ -85,6 +86,7 @@ impl CudaGpu {
             multiprocessors: u32::try_from(multiprocessors).unwrap_or(1).max(1),
             ping_pong: find(c"ping_pong")?,
             ping_pong_data: find(c"ping_pong_data")?,
+            ping_data: find(c"ping_data")?,
             fill_pattern: find(c"fill_pattern")?,
             check_pattern: find(c"check_pattern")?,
             copy_words: find(c"copy_words")?,
@@ -106,7 +108,12 @@ impl CudaGpu {
         let kernels = self.kernels(name)?;
         let (function, words) = match kernel {
             Kernel::PingPong { .. } => (kernels.ping_pong, 1),
-            Kernel::PingPongData { words, .. } => (kernels.ping_pong_data, words),
+            Kernel::PingPongData {
+                words,
+                writes: false,
+                ..
+            } => (kernels.ping_pong_data, words),
+            Kernel::PingPongData { words, .. } => (kernels.ping_data, words),
             Kernel::Ping { .. } => (kernels.ping, 1),
             Kernel::Hold { .. } => (kernels.hold, 1),
             Kernel::Chase { .. } => (kernels.chase, 1),

@@ -171,7 +171,8 @@ fn sim_kernel(kernel: Kernel) -> Result<SimKernel, Failure> {
             data,
             words,
             blocks,
-            ..
+            threads: _,
+            writes,
         } => SimKernel::PingPongData {
             flags: find(flags, blocks as usize * 4)?,
             replies: find(replies, blocks as usize * 4)?,
@@ -180,6 +181,7 @@ fn sim_kernel(kernel: Kernel) -> Result<SimKernel, Failure> {
             data: find(data, words as usize * 4)?,
             words: words as usize,
             blocks: blocks as usize,
+            writes,
         },
         Kernel::FillPattern {
             to,

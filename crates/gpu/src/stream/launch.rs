@@ -215,8 +215,8 @@ impl Stream {
     /// [`Error::Kernel`], [`Error::Abandoned`].
     pub fn ping_pong(
         &self,
-        flag: &impl Memory,
-        reply: &impl Memory,
+        flag: &(impl Memory + ?Sized),
+        reply: &(impl Memory + ?Sized),
         rounds: u32,
     ) -> Result<(), Error> {
         let kernel = Kernel::PingPong {
@@ -240,10 +240,40 @@ impl Stream {
     /// replies than blocks.
     pub fn ping_pong_data(
         &self,
-        flags: &impl Memory,
-        replies: &impl Memory,
-        data: &impl Memory,
+        flags: &(impl Memory + ?Sized),
+        replies: &(impl Memory + ?Sized),
+        data: &(impl Memory + ?Sized),
         shape: Shape,
+    ) -> Result<(), Error> {
+        self.data_rounds((flags, replies, data), shape, false)
+    }
+
+    /// Launches [`Self::ping`] with data, by blocks of threads: for i = 1 to `rounds`, block b fills
+    /// its share of `data` with [`data_word`]`(i)`, writes i to word b of `replies`, and waits until
+    /// word b of `flags` is i. It ends early as [`Self::ping_pong_data`] does.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::ping_pong_data`].
+    pub fn ping_data(
+        &self,
+        flags: &(impl Memory + ?Sized),
+        replies: &(impl Memory + ?Sized),
+        data: &(impl Memory + ?Sized),
+        shape: Shape,
+    ) -> Result<(), Error> {
+        self.data_rounds((flags, replies, data), shape, true)
+    }
+
+    fn data_rounds(
+        &self,
+        (flags, replies, data): (
+            &(impl Memory + ?Sized),
+            &(impl Memory + ?Sized),
+            &(impl Memory + ?Sized),
+        ),
+        shape: Shape,
+        writes: bool,
     ) -> Result<(), Error> {
         let Shape {
             blocks,
@@ -267,6 +297,7 @@ impl Stream {
             words: words as u64,
             blocks,
             threads,
+            writes,
         };
         let held = [flags.held(), replies.held(), data.held()];
         self.launch(&held, Work::Launch(kernel))
@@ -280,7 +311,12 @@ impl Stream {
     /// # Errors
     ///
     /// As [`Self::ping_pong`].
-    pub fn ping(&self, ours: &impl Memory, theirs: &impl Memory, rounds: u32) -> Result<(), Error> {
+    pub fn ping(
+        &self,
+        ours: &(impl Memory + ?Sized),
+        theirs: &(impl Memory + ?Sized),
+        rounds: u32,
+    ) -> Result<(), Error> {
         let kernel = Kernel::Ping {
             ours: ours.word(0, 4)?,
             theirs: theirs.word(0, 4)?,
@@ -325,7 +361,7 @@ pub fn data_word(round: u32) -> u32 {
 }
 
 /// Address of the first `bytes` bytes, of aligned words.
-fn aligned_range(memory: &impl Memory, bytes: usize) -> Result<DevicePtr, Error> {
+fn aligned_range(memory: &(impl Memory + ?Sized), bytes: usize) -> Result<DevicePtr, Error> {
     let address = memory.range(0, bytes)?;
     aligned(address.get(), 4)?;
     Ok(address)

@@ -194,6 +194,7 @@ fn launch_parameters() {
     stream
         .ping_pong_data(&memory, &host, &there, shape)
         .unwrap();
+    stream.ping_data(&there, &memory, &host, shape).unwrap();
     stream
         .fill_pattern(&memory, 0, 64, Pattern::new(0), 5)
         .unwrap();
@@ -218,6 +219,7 @@ fn launch_parameters() {
         format!("ping 1x1: {at:#x} {far_at:#x} 0x7 {ten_seconds:#x}"),
         format!("ping_pong 1x1: {far_at:#x} {pinned:#x} 0x8 {ten_seconds:#x}"),
         format!("ping_pong_data 3x96: {at:#x} {pinned:#x} 0x9 {ten_seconds:#x} {far_at:#x} 0x10"),
+        format!("ping_data 3x96: {far_at:#x} {at:#x} 0x9 {ten_seconds:#x} {pinned:#x} 0x10"),
         format!("fill_pattern 1x256: {at:#x} 0x10 0x0 0x5"),
     ];
     assert_eq!(launches[..expected.len()], expected);

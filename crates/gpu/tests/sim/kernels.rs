@@ -252,6 +252,32 @@ fn ping_pong_data_checks_each_round() {
 }
 
 #[test]
+fn ping_data_writes_before_it_replies() {
+    let (gpu, stream) = sim();
+    let [flags, replies, data] = [8, 8, 36].map(|bytes| gpu.pinned(bytes).unwrap());
+    let shape = Shape {
+        blocks: 2,
+        threads: 3,
+        rounds: 3,
+    };
+    stream.ping_data(&flags, &replies, &data, shape).unwrap();
+    for round in 1..=3_u32 {
+        wait_for(&replies, &[round, round]);
+        let written = [0xa5a5_a5a5, 0x5a5a_5a5a][round as usize % 2];
+        assert_eq!(words(&data, 9), [written; 9]);
+        flags.store_u32(0, round).unwrap();
+        flags.store_u32(4, round).unwrap();
+    }
+    stream.synchronize().unwrap();
+    stream.ping_data(&flags, &replies, &data, shape).unwrap();
+    flags.store_u32(0, u32::MAX).unwrap();
+    stream.synchronize().unwrap();
+    assert_eq!(words(&replies, 1), [u32::MAX]);
+    let error = stream.ping_data(&flags, &replies, &data, Shape { blocks: 3, ..shape });
+    assert!(matches!(error, Err(Error::Range { .. })), "{error:?}");
+}
+
+#[test]
 fn ping_pong_data_ends_and_rejects_shapes() {
     let (gpu, stream) = sim();
     let [flags, replies, data] = [8, 8, 16].map(|bytes| gpu.pinned(bytes).unwrap());
