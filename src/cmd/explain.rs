@@ -24,8 +24,8 @@ use crate::topo;
 /// Exit status: no known symptom was found.
 const NO_MATCH: u8 = 1;
 
-/// Number of matches whose checks are run; later ones are less likely.
-const MAX_MATCHES: usize = 8;
+/// Number of checks that are run; later ones are less likely.
+const MAX_MATCHES: usize = 12;
 
 /// The input of the command.
 enum Request {
@@ -202,8 +202,13 @@ fn inspect(
     err: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let machine = Machine::of(global, err)?;
-    let ids = checks_of(&report.matches);
-    let wanted = |id: &str| ids.iter().any(|wanted| wanted == id);
+    let ids: Vec<&str> = report
+        .matches
+        .iter()
+        .take(MAX_MATCHES)
+        .map(|found| found.check.as_str())
+        .collect();
+    let wanted = |id: &str| ids.contains(&id);
     let facts = machine.facts(doctor::want(false, wanted));
     super::notes(global, machine.is_imported(), &facts, err);
     let mut findings = check::run_those(
@@ -223,34 +228,22 @@ fn inspect(
 }
 
 fn standing(found: &SymptomMatch, findings: &[Finding]) -> Standing {
-    let of = |id: &str| {
-        findings
-            .iter()
-            .filter(|finding| finding.id == id)
-            .map(|finding| finding.outcome)
-            .collect::<Vec<_>>()
-    };
-    let is_bad = |outcome: &Outcome| matches!(outcome, Outcome::Fail | Outcome::Warn);
-    let first = of(&found.check);
-    let passes = !first.is_empty() && first.iter().all(|outcome| *outcome == Outcome::Pass);
-    match found.checks.iter().any(|id| of(id).iter().any(is_bad)) {
-        true => Standing::Confirmed,
-        false if passes => Standing::Excluded,
-        false => Standing::Open,
-    }
-}
-
-/// The checks of the matches, in their order.
-fn checks_of(matches: &[SymptomMatch]) -> Vec<String> {
-    let mut ids: Vec<String> = Vec::new();
-    for id in matches
+    let mut outcomes = findings
         .iter()
-        .take(MAX_MATCHES)
-        .flat_map(|found| &found.checks)
-    {
-        if !ids.contains(id) {
-            ids.push(id.clone());
+        .filter(|finding| finding.id == found.check)
+        .map(|finding| finding.outcome)
+        .peekable();
+    let is_run = outcomes.peek().is_some();
+    let mut passes = true;
+    for outcome in outcomes {
+        match outcome {
+            Outcome::Fail | Outcome::Warn => return Standing::Confirmed,
+            Outcome::Pass => {}
+            _ => passes = false,
         }
     }
-    ids
+    match is_run && passes {
+        true => Standing::Excluded,
+        false => Standing::Open,
+    }
 }
