@@ -249,17 +249,16 @@ impl Matcher {
             .map(|(_, line)| line)
             .collect();
         let all = (lines.iter()).fold(0, |all, line| all | line.line_match.concepts);
-        if all & self.outcomes == 0 {
+        if all & self.outcomes == 0 || all & self.domain == 0 {
             return;
         }
         let points: Vec<i32> = (self.hints.iter())
             .map(|words| points(words, all, self.outcomes))
             .collect();
         let is_clear = !tally.is_empty() || points.iter().any(|points| *points >= ENOUGH);
-        let is_question = all & self.domain != 0;
-        let enough = match is_question && !is_clear {
-            true => BETTER_THAN_NOTHING,
-            false => ENOUGH,
+        let enough = match is_clear {
+            true => ENOUGH,
+            false => BETTER_THAN_NOTHING,
         };
         for (hint, points) in points.into_iter().enumerate() {
             if points >= enough {
