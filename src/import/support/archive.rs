@@ -135,6 +135,7 @@ fn file(
         Some(("nvidia", "nvidia-smi_-q" | "nvidia-smi_nvlink_-s")) => {
             recording.command("nvidia-smi", &output(body)?)
         }
+        Some(("infiniband", "ibv_devinfo_-v")) => recording.command("ibv_devinfo", &output(body)?),
         Some(("numa", "numactl_--hardware" | "numactl_-H")) => {
             recording.command("numactl -H", &output(body)?)
         }
