@@ -31,9 +31,8 @@ const REMEMBERED_LENGTH: usize = 512;
 /// Score reduction for matches in wrapped lines.
 const BROKEN: u8 = 5;
 
-/// Points from which a hint counts, and those from which it counts if nothing else was found.
-const ENOUGH: i32 = 7;
-const BETTER_THAN_NOTHING: i32 = 5;
+/// Points from which a hint counts.
+const ENOUGH: i32 = 6;
 
 /// A hint counts only if one of its concepts that give this many points occurs: the others say too little alone.
 const SUBJECT: i32 = 4;
@@ -252,16 +251,9 @@ impl Matcher {
         if all & self.outcomes == 0 || all & self.domain == 0 {
             return;
         }
-        let points: Vec<i32> = (self.hints.iter())
-            .map(|words| points(words, all, self.outcomes))
-            .collect();
-        let is_clear = !tally.is_empty() || points.iter().any(|points| *points >= ENOUGH);
-        let enough = match is_clear {
-            true => ENOUGH,
-            false => BETTER_THAN_NOTHING,
-        };
-        for (hint, points) in points.into_iter().enumerate() {
-            if points >= enough {
+        for (hint, words) in self.hints.iter().enumerate() {
+            let points = points(words, all, self.outcomes);
+            if points >= ENOUGH {
                 tally.hint(self.hint_match(hint, points, &lines, all));
             }
         }

@@ -93,10 +93,6 @@ impl<'a> Tally<'a> {
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.found.is_empty()
-    }
-
     pub(super) fn hint(&mut self, found: HintMatch) {
         self.hints.push(found);
     }
