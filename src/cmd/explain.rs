@@ -1,7 +1,7 @@
 //! `gdr explain`.
 
 use std::ffi::OsString;
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
@@ -12,6 +12,8 @@ use super::{doctor, document};
 use crate::check::{self, Check, Ctx};
 use crate::cli::{Explain, ExplainFormat, Global, style};
 use crate::explain::{self, MOST_BYTES, Matcher, Reading};
+use crate::import;
+use crate::input::Lookahead;
 use crate::model::{
     EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, Finding, Outcome, ReadText, Standing,
     SymptomMatch,
@@ -60,7 +62,11 @@ pub fn run(
             0
         }
         text => {
-            let (reading, cut) = read(text, global)?;
+            let Searched {
+                reading,
+                cut,
+                is_report,
+            } = read(text, global)?;
             report.read = Some(ReadText {
                 lines: reading.lines,
                 bytes: reading.bytes,
@@ -78,7 +84,8 @@ pub fn run(
                 );
             }
             if !options.no_run && !report.matches.is_empty() {
-                inspect(global, &expectations, &mut report, err)?;
+                let machine = machine(text, is_report, global, err)?;
+                inspect(&machine, global, &expectations, &mut report, err);
             }
             match report.matches.is_empty() {
                 true => NO_MATCH,
@@ -168,40 +175,76 @@ fn explained(check: &Check) -> ExplainedCheck {
     }
 }
 
-/// Searches the input for symptoms. True if it has more bytes than were read.
-fn read(request: &Request, global: &Global) -> anyhow::Result<(Reading, bool)> {
+#[derive(Default)]
+struct Searched {
+    reading: Reading,
+    /// True if the input has more bytes than were read.
+    cut: bool,
+    /// True for the report of a machine.
+    is_report: bool,
+}
+
+/// Searches the input for symptoms; of an archive, its logs.
+fn read(request: &Request, global: &Global) -> anyhow::Result<Searched> {
     let matcher = Matcher::new(explain::shipped()?)?;
-    let search = |text: &mut dyn Read| -> io::Result<(Reading, bool)> {
-        let reading = matcher.read(text.take(MOST_BYTES))?;
-        let more = reading.bytes == MOST_BYTES && text.read(&mut [0])? > 0;
-        Ok((reading, more))
+    let search = |content: &mut Lookahead<'_>| -> anyhow::Result<Searched> {
+        let is_report = import::is_support_report(content)?;
+        let logs = import::archived_logs(content, MOST_BYTES)?;
+        let (reading, more) = match &logs {
+            Some(logs) => (matcher.read(logs.as_slice())?, true),
+            None => (
+                matcher.read(content.take(MOST_BYTES))?,
+                !content.buffered()?.is_empty(),
+            ),
+        };
+        Ok(Searched {
+            cut: reading.bytes == MOST_BYTES && more,
+            reading,
+            is_report,
+        })
     };
     match request {
         Request::Check(_) => Ok(Default::default()),
-        Request::Text(text) => Ok(search(&mut text.as_bytes())?),
+        Request::Text(text) => search(&mut Lookahead::new(&mut text.as_bytes())),
         Request::File(file) => {
             // A log may be compressed, as that of nvidia-bug-report.sh.
-            document::open(Path::new(file), |content| Ok(search(content)?))
+            document::open(Path::new(file), search)
                 .with_context(|| format!("cannot read '{}'", file.to_string_lossy()))
         }
         Request::Input => {
             if global.from.as_deref() == Some(Path::new("-")) {
                 bail!("standard input cannot be both the text and the machine (--from -)");
             }
-            document::open(Path::new("-"), |content| Ok(search(content)?))
-                .context("cannot read standard input")
+            document::open(Path::new("-"), search).context("cannot read standard input")
         }
+    }
+}
+
+/// The machine that the options name, or that the text is a report of; else this one.
+fn machine(
+    text: &Request,
+    is_report: bool,
+    global: &Global,
+    err: &mut dyn Write,
+) -> anyhow::Result<Machine> {
+    let is_named = global.from.is_some() || global.sysroot.is_some();
+    match text {
+        // An archive may hold logs alone.
+        Request::File(file) if is_report && !is_named => {
+            Machine::recorded(Path::new(file), err).or_else(|_| Machine::of(global, err))
+        }
+        _ => Machine::of(global, err),
     }
 }
 
 /// Runs the checks of the matches on the machine, with the severities of the profiles.
 fn inspect(
+    machine: &Machine,
     global: &Global,
     expectations: &Expectations,
     report: &mut ExplainReport,
     err: &mut dyn Write,
-) -> anyhow::Result<()> {
-    let machine = Machine::of(global, err)?;
+) {
     let ids: Vec<&str> = report
         .matches
         .iter()
@@ -224,7 +267,6 @@ fn inspect(
     report.findings = findings;
     report.host = Some(facts.host.clone());
     report.profiles = expectations.names.clone();
-    Ok(())
 }
 
 fn standing(found: &SymptomMatch, findings: &[Finding]) -> Standing {

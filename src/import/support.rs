@@ -42,6 +42,23 @@ pub struct SupportReport {
     pub nvml: Option<NvmlOutcome>,
 }
 
+/// True for a support report, or another archive. Consumes nothing.
+pub fn is_support_report(content: &mut Lookahead<'_>) -> io::Result<bool> {
+    let start = content.peek(LOOK)?;
+    Ok(tar::is_format(start) || sections::is_bug_report(start))
+}
+
+/// The logs in an archive, one after the other, up to a limit. Returns `None` and consumes nothing if the content is something else.
+pub fn archived_logs(
+    content: &mut Lookahead<'_>,
+    most: u64,
+) -> Result<Option<Vec<u8>>, ImportError> {
+    match tar::is_format(content.peek(LOOK)?) {
+        true => archive::logs(content, most).map(Some),
+        false => Ok(None),
+    }
+}
+
 /// Reads a support report. Returns `None` and consumes nothing if the content is something else.
 pub fn support_report(content: &mut Lookahead<'_>) -> Result<Option<SupportReport>, ImportError> {
     let start = content.peek(LOOK)?;

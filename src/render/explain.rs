@@ -261,7 +261,7 @@ fn footer(report: &ExplainReport, more: &[&str], style: Style) -> String {
             "Repair the failures and warnings above first; gdr explain ID shows details of a check."
         }
         (Some(_), false) => {
-            "These checks found no problem on this machine. If the text is from another machine, \
+            "These checks found no problem on the checked machine. If the text is from another one, \
              check that one with --from FILE (see gdr snapshot)."
         }
     });

@@ -462,6 +462,23 @@ fn changed_reports_do_not_panic() {
     }
 }
 
+#[test]
+fn nvidia_smi_topo_adds_nvlinks() {
+    let functions = ["01", "02"]
+        .map(|bus| format!("{bus}:00.0 3D controller [0302]: NVIDIA Corporation [10de:2330]\n"));
+    let log = log(&[
+        &format!("/sbin/lspci -nn\n\n{}", functions.concat()),
+        "/usr/bin/nvidia-smi topo -m\n\n\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\n\
+         GPU0\t X \tNV18\t0-31\t0\nGPU1\tNV18\t X \t32-63\t1\n",
+    ]);
+    let names = PciNames::new(None, include_str!("../../../profiles/devices.toml")).expect("names");
+    let printed = log.printed(&names).expect("no error").expect("functions");
+    let facts = add_printed(Facts::default(), printed);
+    let nvlinks = facts.linked_pairs.known().map(|pairs| pairs[0].nvlinks);
+    assert_eq!(nvlinks, Some(18));
+    assert_eq!(facts.devices()[1].numa_node, Fact::Known(Some(1)));
+}
+
 /// The layout is that of libibverbs/examples/devinfo.c of rdma-core.
 #[test]
 fn ibv_devinfo_lists_rdma_devices() {
