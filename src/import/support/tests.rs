@@ -519,7 +519,7 @@ fn ibv_devinfo_lists_rdma_devices() {
     assert_eq!(names(&archive(&partial)), None);
     let hostile = archive(&hostile);
     assert!(hostile.files.keys().all(|path| !path.contains("etc")));
-    assert!(!names(&hostile).is_some_and(|names| names.len() > 1));
+    assert_eq!(names(&hostile), Some(vec!["mlx5_1".to_owned()]));
 }
 
 fn sign(header: &mut [u8]) {
