@@ -4,6 +4,7 @@
 
 #![no_main]
 
+use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use gdr::explain::{Matcher, shipped};
@@ -24,6 +25,17 @@ fuzz_target!(|data: &[u8]| {
             found.count >= 1 && found.line.number >= 1 && found.line.number <= reading.lines.max(1)
         );
         assert!(found.line.text.chars().all(|c| !c.is_control()));
-        assert!(found.score <= 100 && found.checks.first() == Some(&found.check));
+        assert!((1..=100).contains(&found.score));
     }
+    let checks: HashSet<&str> = reading
+        .matches
+        .iter()
+        .map(|found| found.check.as_str())
+        .collect();
+    assert_eq!(checks.len(), reading.matches.len(), "each check once");
+    assert!(
+        reading
+            .matches
+            .is_sorted_by_key(|found| std::cmp::Reverse(found.score))
+    );
 });

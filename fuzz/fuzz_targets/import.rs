@@ -34,8 +34,11 @@ fuzz_target!(|bytes: &[u8]| {
 
 fn facts(mut bytes: &[u8]) -> Option<Facts> {
     let text = bytes;
+    let mut archive = bytes;
+    let _ = import::archived_logs(&mut Lookahead::new(&mut archive), 1 << 16);
     match import::support_report(&mut Lookahead::new(&mut bytes)) {
         Ok(Some(report)) => {
+            let printed = report.printed(&NAMES).ok().flatten();
             let options = CollectOptions {
                 nvme: true,
                 system: true,
@@ -44,7 +47,11 @@ fn facts(mut bytes: &[u8]) -> Option<Facts> {
                 ..CollectOptions::default()
             };
             let world = World::report(report.files, "a report".to_owned());
-            Some(collect::facts(&world, options))
+            let facts = collect::facts(&world, options);
+            Some(match printed {
+                Some(printed) => import::add_printed(facts, printed),
+                None => facts,
+            })
         }
         Ok(None) => import::facts(text, &NAMES).ok(),
         Err(_) => None,

@@ -1,7 +1,7 @@
 //! `gdr explain`.
 
 use std::ffi::OsString;
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
@@ -12,6 +12,8 @@ use super::{doctor, document};
 use crate::check::{self, Check, Ctx};
 use crate::cli::{Explain, ExplainFormat, Global, style};
 use crate::explain::{self, MOST_BYTES, Matcher, Reading};
+use crate::import;
+use crate::input::Lookahead;
 use crate::model::{
     EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, Finding, Outcome, ReadText, Standing,
     SymptomMatch,
@@ -24,8 +26,8 @@ use crate::topo;
 /// Exit status: no known symptom was found.
 const NO_MATCH: u8 = 1;
 
-/// Number of matches whose checks are run; later ones are less likely.
-const MAX_MATCHES: usize = 8;
+/// Number of checks that are run; later ones are less likely.
+const MAX_MATCHES: usize = 12;
 
 /// The input of the command.
 enum Request {
@@ -60,7 +62,11 @@ pub fn run(
             0
         }
         text => {
-            let (reading, cut) = read(text, global)?;
+            let Searched {
+                reading,
+                cut,
+                is_report,
+            } = read(text, global)?;
             report.read = Some(ReadText {
                 lines: reading.lines,
                 bytes: reading.bytes,
@@ -78,7 +84,8 @@ pub fn run(
                 );
             }
             if !options.no_run && !report.matches.is_empty() {
-                inspect(global, &expectations, &mut report, err)?;
+                let machine = machine(text, is_report, global, err)?;
+                inspect(&machine, global, &expectations, &mut report, err);
             }
             match report.matches.is_empty() {
                 true => NO_MATCH,
@@ -168,42 +175,83 @@ fn explained(check: &Check) -> ExplainedCheck {
     }
 }
 
-/// Searches the input for symptoms. True if it has more bytes than were read.
-fn read(request: &Request, global: &Global) -> anyhow::Result<(Reading, bool)> {
+#[derive(Default)]
+struct Searched {
+    reading: Reading,
+    /// True if the input has more bytes than were read.
+    cut: bool,
+    /// True for the report of a machine.
+    is_report: bool,
+}
+
+/// Searches the input for symptoms; of an archive, its logs.
+fn read(request: &Request, global: &Global) -> anyhow::Result<Searched> {
     let matcher = Matcher::new(explain::shipped()?)?;
-    let search = |text: &mut dyn Read| -> io::Result<(Reading, bool)> {
-        let reading = matcher.read(text.take(MOST_BYTES))?;
-        let more = reading.bytes == MOST_BYTES && text.read(&mut [0])? > 0;
-        Ok((reading, more))
+    let search = |content: &mut Lookahead<'_>| -> anyhow::Result<Searched> {
+        let is_report = import::is_support_report(content)?;
+        let logs = import::archived_logs(content, MOST_BYTES)?;
+        let (reading, more) = match &logs {
+            Some(logs) => (matcher.read(logs.as_slice())?, true),
+            None => (
+                matcher.read(content.take(MOST_BYTES))?,
+                !content.buffered()?.is_empty(),
+            ),
+        };
+        Ok(Searched {
+            cut: reading.bytes == MOST_BYTES && more,
+            reading,
+            is_report,
+        })
     };
     match request {
         Request::Check(_) => Ok(Default::default()),
-        Request::Text(text) => Ok(search(&mut text.as_bytes())?),
+        Request::Text(text) => search(&mut Lookahead::new(&mut text.as_bytes())),
         Request::File(file) => {
             // A log may be compressed, as that of nvidia-bug-report.sh.
-            document::open(Path::new(file), |content| Ok(search(content)?))
+            document::open(Path::new(file), search)
                 .with_context(|| format!("cannot read '{}'", file.to_string_lossy()))
         }
         Request::Input => {
             if global.from.as_deref() == Some(Path::new("-")) {
                 bail!("standard input cannot be both the text and the machine (--from -)");
             }
-            document::open(Path::new("-"), |content| Ok(search(content)?))
-                .context("cannot read standard input")
+            document::open(Path::new("-"), search).context("cannot read standard input")
         }
+    }
+}
+
+/// The machine that the options name, or that the text is a report of; else this one.
+fn machine(
+    text: &Request,
+    is_report: bool,
+    global: &Global,
+    err: &mut dyn Write,
+) -> anyhow::Result<Machine> {
+    let is_named = global.from.is_some() || global.sysroot.is_some();
+    match text {
+        // An archive may hold logs alone.
+        Request::File(file) if is_report && !is_named => {
+            Machine::recorded(Path::new(file), err).or_else(|_| Machine::of(global, err))
+        }
+        _ => Machine::of(global, err),
     }
 }
 
 /// Runs the checks of the matches on the machine, with the severities of the profiles.
 fn inspect(
+    machine: &Machine,
     global: &Global,
     expectations: &Expectations,
     report: &mut ExplainReport,
     err: &mut dyn Write,
-) -> anyhow::Result<()> {
-    let machine = Machine::of(global, err)?;
-    let ids = checks_of(&report.matches);
-    let wanted = |id: &str| ids.iter().any(|wanted| wanted == id);
+) {
+    let ids: Vec<&str> = report
+        .matches
+        .iter()
+        .take(MAX_MATCHES)
+        .map(|found| found.check.as_str())
+        .collect();
+    let wanted = |id: &str| ids.contains(&id);
     let facts = machine.facts(doctor::want(false, wanted));
     super::notes(global, machine.is_imported(), &facts, err);
     let mut findings = check::run_those(
@@ -219,38 +267,25 @@ fn inspect(
     report.findings = findings;
     report.host = Some(facts.host.clone());
     report.profiles = expectations.names.clone();
-    Ok(())
 }
 
 fn standing(found: &SymptomMatch, findings: &[Finding]) -> Standing {
-    let of = |id: &str| {
-        findings
-            .iter()
-            .filter(|finding| finding.id == id)
-            .map(|finding| finding.outcome)
-            .collect::<Vec<_>>()
-    };
-    let is_bad = |outcome: &Outcome| matches!(outcome, Outcome::Fail | Outcome::Warn);
-    let first = of(&found.check);
-    let passes = !first.is_empty() && first.iter().all(|outcome| *outcome == Outcome::Pass);
-    match found.checks.iter().any(|id| of(id).iter().any(is_bad)) {
-        true => Standing::Confirmed,
-        false if passes => Standing::Excluded,
-        false => Standing::Open,
-    }
-}
-
-/// The checks of the matches, in their order.
-fn checks_of(matches: &[SymptomMatch]) -> Vec<String> {
-    let mut ids: Vec<String> = Vec::new();
-    for id in matches
+    let mut outcomes = findings
         .iter()
-        .take(MAX_MATCHES)
-        .flat_map(|found| &found.checks)
-    {
-        if !ids.contains(id) {
-            ids.push(id.clone());
+        .filter(|finding| finding.id == found.check)
+        .map(|finding| finding.outcome)
+        .peekable();
+    let is_run = outcomes.peek().is_some();
+    let mut passes = true;
+    for outcome in outcomes {
+        match outcome {
+            Outcome::Fail | Outcome::Warn => return Standing::Confirmed,
+            Outcome::Pass => {}
+            _ => passes = false,
         }
     }
-    ids
+    match is_run && passes {
+        true => Standing::Excluded,
+        false => Standing::Open,
+    }
 }

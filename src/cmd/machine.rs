@@ -30,10 +30,7 @@ impl Machine {
     /// The machine that the global options select.
     pub fn of(global: &Global, err: &mut dyn Write) -> anyhow::Result<Self> {
         if let Some(file) = &global.from {
-            let (machine, side) =
-                Self::read(file).with_context(|| format!("--from {}", file.display()))?;
-            super::remark(err, &provenance(&side));
-            return Ok(machine);
+            return Self::recorded(file, err).with_context(|| format!("--from {}", file.display()));
         }
         let world = match &global.sysroot {
             Some(root) => {
@@ -52,6 +49,13 @@ impl Machine {
                 .context("cannot read this machine")?,
         };
         Ok(Self::World(world))
+    }
+
+    /// The machine that a file describes.
+    pub fn recorded(file: &Path, err: &mut dyn Write) -> anyhow::Result<Self> {
+        let (machine, side) = Self::read(file)?;
+        super::remark(err, &provenance(&side));
+        Ok(machine)
     }
 
     pub fn facts(&self, want: CollectOptions) -> Facts {

@@ -13,11 +13,8 @@ use regex::bytes::{Regex, RegexBuilder};
 use super::clean::{Cleaner, is_sentence, shown};
 use super::literal;
 use super::pieces::LineReader;
-use super::table::{Rule, Table, TableError};
-use super::tally::{Occurrence, Reading, Tally};
-
-/// Number of neighbouring lines searched together for the concepts of a rule.
-const NEIGHBOURS: usize = 6;
+use super::table::{Concept, Table, TableError};
+use super::tally::{HintMatch, Occurrence, Reading, Tally};
 
 /// Lines that a person picked from a log.
 const FEW_LINES: usize = 5;
@@ -31,9 +28,14 @@ const SHORT_LINES: u64 = 200;
 const REMEMBERED: usize = 4_096;
 const REMEMBERED_LENGTH: usize = 512;
 
-/// Score reductions for matches in wrapped lines, and across neighbouring lines.
+/// Score reduction for matches in wrapped lines.
 const BROKEN: u8 = 5;
-const ACROSS: u8 = 10;
+
+/// Points from which a hint counts.
+const ENOUGH: i32 = 6;
+
+/// A hint counts only if one of its concepts that give this many points occurs: the others say too little alone.
+const SUBJECT: i32 = 4;
 
 /// A compiled table.
 pub struct Matcher {
@@ -43,9 +45,16 @@ pub struct Matcher {
     literals: AhoCorasick,
     patterns_of: Vec<Vec<usize>>,
     patterns: Vec<Pattern>,
-    /// Each rule's required and excluded concepts, as bits.
-    rules: Vec<(u64, u64)>,
+    /// Concepts that say that something went wrong.
+    outcomes: Concepts,
+    /// Concepts that say that the text is about GPUs or RDMA.
+    domain: Concepts,
+    /// The points of each hint.
+    hints: Vec<Vec<(usize, i32)>>,
 }
+
+/// Concepts of the table, as bits.
+type Concepts = u128;
 
 struct Pattern {
     of: Of,
@@ -68,7 +77,7 @@ struct LineMatch {
     symptoms: Vec<usize>,
     /// Symptoms whose `prose` alone matches.
     prose: Vec<usize>,
-    concepts: u64,
+    concepts: Concepts,
 }
 
 impl Matcher {
@@ -90,10 +99,24 @@ impl Matcher {
             });
         }
         let automaton = AhoCorasick::new(literals.keys())?;
-        let rules = table
-            .rules
+        let concepts = || table.concepts.iter().enumerate();
+        let those = |is_wanted: fn(&Concept) -> bool| {
+            concepts()
+                .filter(|(_, concept)| is_wanted(concept))
+                .fold(0, |all, (at, _)| all | bit(at))
+        };
+        let outcomes = those(|concept| concept.outcome);
+        let domain = those(|concept| concept.domain);
+        let hints = table
+            .hints
             .iter()
-            .map(|rule| (bits(&table, &rule.all), bits(&table, &rule.none)))
+            .map(|hint| {
+                concepts()
+                    .filter_map(|(at, concept)| {
+                        Some((at, i32::from(*hint.words.get(&concept.name)?)))
+                    })
+                    .collect()
+            })
             .collect();
         Ok(Self {
             cleaner: Cleaner::new()?,
@@ -101,7 +124,9 @@ impl Matcher {
             literals: automaton,
             patterns_of: literals.into_values().collect(),
             patterns,
-            rules,
+            outcomes,
+            domain,
+            hints,
         })
     }
 
@@ -116,8 +141,6 @@ impl Matcher {
         let mut neighbours: Vec<Neighbour> = Vec::new();
         let mut line = Vec::new();
         let mut short = true;
-        // A person wrote a line.
-        let mut asked = false;
         let mut lines = 0;
         let mut before: HashMap<Vec<u8>, LineMatch> = HashMap::new();
         // Matches in earlier parts of the same line.
@@ -132,7 +155,6 @@ impl Matcher {
                 continue;
             }
             let sentence = !printed && is_sentence(&line);
-            asked = asked || sentence;
             let occurrence = || Occurrence {
                 line: part.line,
                 text: shown(part.bytes),
@@ -149,9 +171,6 @@ impl Matcher {
             for symptom in &line_match.symptoms {
                 tally.symptom(*symptom, part.line, occurrence);
             }
-            for rule in self.rules_of(line_match.concepts, |rule| self.table.rules[rule].log) {
-                tally.rule(rule, part.line, occurrence);
-            }
             short = short && part.line <= SHORT_LINES && !part.continues;
             if short {
                 neighbours.push(Neighbour {
@@ -165,11 +184,24 @@ impl Matcher {
             }
         }
         let read = reader.bytes();
-        if short && read <= SHORT_BYTES && (asked || neighbours.len() <= FEW_LINES) {
+        if short && read <= SHORT_BYTES && self.is_question(&neighbours) {
             self.read_alone(&neighbours, &mut tally);
             self.read_together(&neighbours, &mut tally);
+            self.read_hints(&neighbours, &mut tally);
         }
         Ok(tally.reading(lines, read))
+    }
+
+    /// True if a person wrote or picked these lines: they are few, begin with a sentence or a title, or have many sentences.
+    /// Programs print sentences, too.
+    fn is_question(&self, lines: &[Neighbour]) -> bool {
+        let sentences = lines.iter().filter(|line| line.sentence).count();
+        let begins = lines.iter().take(FEW_LINES).any(|line| line.sentence);
+        let is_title = lines.first().is_some_and(|line| {
+            let concepts = line.line_match.concepts;
+            !line.printed && concepts & self.outcomes != 0 && concepts & self.domain != 0
+        });
+        lines.len() <= FEW_LINES || begins || is_title || sentences * 10 >= lines.len()
     }
 
     /// Applies what is for short texts only to each line.
@@ -183,14 +215,10 @@ impl Matcher {
             for symptom in &line.line_match.prose {
                 tally.symptom(*symptom, line.line, occurrence);
             }
-            let rules = self.rules_of(line.line_match.concepts, |rule| !self.table.rules[rule].log);
-            for rule in rules {
-                tally.rule(rule, line.line, occurrence);
-            }
         }
     }
 
-    /// Matches neighbouring lines of a short text together: wrapped lines, and rules across lines.
+    /// Matches neighbouring lines of a short text together, because lines are wrapped.
     fn read_together(&self, lines: &[Neighbour], tally: &mut Tally<'_>) {
         for pair in lines.windows(2) {
             let [a, b] = pair else { continue };
@@ -206,58 +234,51 @@ impl Matcher {
                 }
             }
         }
-        // The first line is a title: it names the subject of all others.
-        let title = lines
-            .first()
-            .filter(|line| !line.printed)
-            .map_or(0, |line| line.line_match.concepts);
-        for window in lines.windows(NEIGHBOURS.min(lines.len()).max(1)) {
-            // Lines of programs have nothing to do with each other; a person writes about the lines around.
-            if lines.len() > FEW_LINES && !window.iter().any(|line| line.sentence) {
-                continue;
-            }
-            let together = window
-                .iter()
-                .fold(title, |all, line| all | line.line_match.concepts);
-            self.rules_across(window, together, tally, |rule| rule.across);
-        }
-        let all = lines
-            .iter()
-            .fold(0, |all, line| all | line.line_match.concepts);
-        self.rules_across(lines, all, tally, |rule| rule.whole);
     }
 
-    /// Rules whose concepts these lines have together.
-    fn rules_across(
-        &self,
-        lines: &[Neighbour],
-        together: u64,
-        tally: &mut Tally<'_>,
-        is_wanted: impl Fn(&Rule) -> bool,
-    ) {
-        let Some(first) = lines.first() else {
-            return;
+    /// Adds up what the concepts of a question say about each check. Lines of programs count if they say that something went wrong;
+    /// the first line is a title.
+    fn read_hints(&self, lines: &[Neighbour], tally: &mut Tally<'_>) {
+        let counts = |(at, line): &(usize, &Neighbour)| {
+            let is_title = *at == 0 && !line.printed;
+            let is_failure = line.line_match.concepts & self.outcomes != 0;
+            is_title || line.sentence || is_failure || lines.len() <= FEW_LINES
         };
-        for rule in self.rules_of(together, |rule| is_wanted(&self.table.rules[rule])) {
-            tally.rule(rule, first.line, || Occurrence {
-                line: first.line,
-                text: first.raw.clone(),
-                less: ACROSS,
-            });
+        let lines: Vec<&Neighbour> = (lines.iter().enumerate().filter(counts))
+            .map(|(_, line)| line)
+            .collect();
+        let all = (lines.iter()).fold(0, |all, line| all | line.line_match.concepts);
+        if all & self.outcomes == 0 || all & self.domain == 0 {
+            return;
+        }
+        for (hint, words) in self.hints.iter().enumerate() {
+            let points = points(words, all, self.outcomes);
+            if points >= ENOUGH {
+                tally.hint(self.hint_match(hint, points, &lines, all));
+            }
         }
     }
 
-    fn rules_of(
+    fn hint_match(
         &self,
-        concepts: u64,
-        is_wanted: impl Fn(usize) -> bool,
-    ) -> impl Iterator<Item = usize> {
-        let holds = move |(all, none): &(u64, u64)| concepts & all == *all && concepts & none == 0;
-        self.rules
-            .iter()
-            .enumerate()
-            .filter(move |(at, rule)| concepts != 0 && is_wanted(*at) && holds(rule))
-            .map(|(at, _)| at)
+        hint: usize,
+        points: i32,
+        lines: &[&Neighbour],
+        all: Concepts,
+    ) -> HintMatch {
+        let words = &self.hints[hint];
+        let best = (lines.iter().rev()).max_by_key(|line| sum(words, line.line_match.concepts));
+        HintMatch {
+            hint,
+            points,
+            words: words
+                .iter()
+                .filter(|(at, points)| *points > 0 && all & bit(*at) != 0)
+                .map(|(at, _)| self.table.concepts[*at].name.clone())
+                .collect(),
+            line: best.map_or(1, |line| line.line),
+            text: best.map_or_else(String::new, |line| line.raw.clone()),
+        }
     }
 
     /// Matches a line, except for symptoms already found in it.
@@ -353,20 +374,28 @@ fn all(table: &Table) -> impl Iterator<Item = (Of, &str, &str)> {
     symptoms.chain(concepts)
 }
 
-/// A test checks that a table has at most 64 concepts.
-fn bit(concept: usize) -> u64 {
-    1u64.checked_shl(u32::try_from(concept).unwrap_or(u32::MAX))
+/// A test checks that the table has no more concepts than bits.
+fn bit(concept: usize) -> Concepts {
+    1u128
+        .checked_shl(u32::try_from(concept).unwrap_or(u32::MAX))
         .unwrap_or(0)
 }
 
-fn bits(table: &Table, names: &[String]) -> u64 {
-    names
+/// The points of a hint for these concepts; none if its subject, or an outcome that it counts, does not occur.
+fn points(words: &[(usize, i32)], concepts: Concepts, outcomes: Concepts) -> i32 {
+    let occurs = |least: i32, among: Concepts| {
+        (words.iter()).any(|(at, points)| *points >= least && concepts & among & bit(*at) != 0)
+    };
+    match occurs(SUBJECT, Concepts::MAX) && occurs(1, outcomes) {
+        true => sum(words, concepts),
+        false => 0,
+    }
+}
+
+fn sum(words: &[(usize, i32)], concepts: Concepts) -> i32 {
+    words
         .iter()
-        .filter_map(|name| {
-            table
-                .concepts
-                .iter()
-                .position(|concept| concept.name == *name)
-        })
-        .fold(0, |all, at| all | bit(at))
+        .filter(|(at, _)| concepts & bit(*at) != 0)
+        .map(|(_, points)| points)
+        .sum()
 }

@@ -1,7 +1,7 @@
 //! Finds known symptoms in a pasted line or a log. Reads nothing and runs no check.
 //!
-//! Three steps: `reader` splits the text into lines, `clean` removes what varies, `matcher` applies the table. Linear in the
-//! text, with bounded memory.
+//! `pieces` splits the text into lines, `clean` removes what varies, `matcher` applies the table, `tally` ranks the checks.
+//! Linear in the text, with bounded memory.
 
 mod clean;
 mod literal;
@@ -14,7 +14,7 @@ mod tally;
 mod tests;
 
 pub use matcher::Matcher;
-pub use table::{Concept, Rule, Symptom, Table, TableError};
+pub use table::{Concept, Hint, Symptom, Table, TableError};
 pub use tally::Reading;
 
 /// The built-in table, parsed on demand because no other command needs it.

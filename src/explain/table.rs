@@ -1,4 +1,4 @@
-//! The format of `profiles/symptoms.toml`: symptoms, concepts and rules.
+//! The format of `profiles/symptoms.toml`: symptoms, concepts and hints.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,8 @@ pub struct Table {
     pub symptoms: Vec<Symptom>,
     #[serde(rename = "concept")]
     pub concepts: Vec<Concept>,
-    /// Combinations of concepts.
-    #[serde(rename = "rule")]
-    pub rules: Vec<Rule>,
+    #[serde(rename = "hint")]
+    pub hints: Vec<Hint>,
 }
 
 /// A message that users paste, and its cause.
@@ -45,12 +44,18 @@ pub struct Symptom {
     pub example: String,
 }
 
-/// A topic of a text.
+/// What a text is about, or what went wrong.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Concept {
-    /// Its name in rules.
+    /// Its name in hints.
     pub name: String,
+    /// It says that something went wrong.
+    #[serde(default)]
+    pub outcome: bool,
+    /// It says that the text is about GPUs or RDMA.
+    #[serde(default)]
+    pub domain: bool,
     /// Patterns, any of which matches.
     #[serde(rename = "match")]
     pub patterns: Vec<String>,
@@ -59,34 +64,15 @@ pub struct Concept {
     pub unless: Vec<String>,
 }
 
-/// Concepts that together mean a cause.
+/// What the concepts of a question say about one check.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Rule {
-    pub name: String,
-    /// Concepts that must all occur.
-    pub all: Vec<String>,
-    /// Concepts none of which may occur.
-    #[serde(default)]
-    pub none: Vec<String>,
-    /// The concepts may be on neighbouring lines.
-    #[serde(default)]
-    pub across: bool,
-    /// The concepts may be anywhere in a question.
-    #[serde(default)]
-    pub whole: bool,
-    /// One line of a long log is enough; otherwise the rule is for short texts.
-    #[serde(default)]
-    pub log: bool,
-    /// Confidence in the cause, 1 to 100.
-    pub score: u8,
+pub struct Hint {
+    pub check: String,
+    /// What the check finds if it fails.
     pub cause: String,
-    /// The checks that verify the cause, best first.
-    pub checks: Vec<String>,
-    /// Public threads and documents.
-    pub sources: Vec<String>,
-    /// An example line.
-    pub example: String,
+    /// Points for each concept that occurs.
+    pub words: BTreeMap<String, i8>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -99,8 +85,8 @@ pub enum TableError {
         name: String,
         word: String,
     },
-    #[error("rule '{rule}': unknown concept '{concept}'")]
-    Concept { rule: String, concept: String },
+    #[error("hint of '{check}': unknown concept '{concept}'")]
+    Concept { check: String, concept: String },
     /// A pattern is no regular expression, or its matches contain no common literal.
     #[error("'{name}': invalid pattern '{pattern}': not a regular expression with a literal")]
     Literal { name: String, pattern: String },
@@ -131,16 +117,12 @@ impl Table {
                 *pattern = spelt(&concept.name, pattern, &words)?;
             }
         }
-        for rule in &table.rules {
-            for concept in rule.all.iter().chain(&rule.none) {
-                if !table
-                    .concepts
-                    .iter()
-                    .any(|buffered| buffered.name == *concept)
-                {
+        for hint in &table.hints {
+            for word in hint.words.keys() {
+                if !table.concepts.iter().any(|concept| concept.name == *word) {
                     return Err(TableError::Concept {
-                        rule: rule.name.clone(),
-                        concept: concept.clone(),
+                        check: hint.check.clone(),
+                        concept: word.clone(),
                     });
                 }
             }

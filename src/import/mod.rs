@@ -15,7 +15,7 @@ mod tree;
 use crate::model::{Bdf, Facts, Ids, PciDevice};
 use crate::pci::PciNames;
 
-pub use support::{SupportReport, add_printed, support_report};
+pub use support::{SupportReport, add_printed, archived_logs, is_support_report, support_report};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dump {

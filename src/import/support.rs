@@ -5,6 +5,7 @@
 //! is read, so a large report takes little memory. A path that is not in the report is unknown, not absent.
 
 mod archive;
+mod devinfo;
 mod recording;
 mod sections;
 mod smi;
@@ -35,8 +36,27 @@ pub struct SupportReport {
     pub lspci: Vec<u8>,
     /// True if lspci listed all functions and its output is whole.
     pub complete: bool,
+    /// Output of nvidia-smi.
+    smi: String,
     /// Answers of NVML, from output of nvidia-smi.
     pub nvml: Option<NvmlOutcome>,
+}
+
+/// True for a support report, or another archive. Consumes nothing.
+pub fn is_support_report(content: &mut Lookahead<'_>) -> io::Result<bool> {
+    let start = content.peek(LOOK)?;
+    Ok(tar::is_format(start) || sections::is_bug_report(start))
+}
+
+/// The logs in an archive, one after the other, up to a limit. Returns `None` and consumes nothing if the content is something else.
+pub fn archived_logs(
+    content: &mut Lookahead<'_>,
+    most: u64,
+) -> Result<Option<Vec<u8>>, ImportError> {
+    match tar::is_format(content.peek(LOOK)?) {
+        true => archive::logs(content, most).map(Some),
+        false => Ok(None),
+    }
 }
 
 /// Reads a support report. Returns `None` and consumes nothing if the content is something else.
@@ -72,6 +92,7 @@ impl SupportReport {
                 .map(|device| self.located(device))
                 .collect()
         });
+        super::matrix::add(&mut facts, self.smi.as_bytes());
         facts.partial = !self.complete;
         Ok(Some(facts))
     }
@@ -108,8 +129,16 @@ pub fn add_printed(mut facts: Facts, printed: Facts) -> Facts {
     if facts.nvme.known().is_none() {
         facts.nvme = printed.nvme;
     }
-    if facts.rdma.known().is_none() {
+    // ibv_devinfo prints no PCI addresses.
+    let is_placed = match facts.rdma.known() {
+        Some(nics) => nics.is_empty() || nics.iter().any(|nic| nic.place.known().is_some()),
+        None => false,
+    };
+    if !is_placed {
         facts.unnamed_nics = printed.unnamed_nics;
+    }
+    if facts.linked_pairs.known().is_none() {
+        facts.linked_pairs = printed.linked_pairs;
     }
     facts
 }

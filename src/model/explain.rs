@@ -14,7 +14,7 @@ pub const EXPLAIN_SCHEMA: &str = "gdr.explain/1";
 pub struct ExplainReport {
     /// Kind of the input: `check`, `text`, `file FILE` or `standard input`.
     pub asked: String,
-    /// Known symptoms found in the text, best match first.
+    /// Checks that the text points to, each once, the most likely first.
     pub matches: Vec<SymptomMatch>,
     /// Checks requested by id.
     pub checks: Vec<ExplainedCheck>,
@@ -29,42 +29,41 @@ pub struct ExplainReport {
     pub read: Option<ReadText>,
 }
 
-/// A known symptom found in the text.
+/// A check that the text points to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SymptomMatch {
-    /// The most relevant check.
     pub check: String,
-    /// Confidence in this cause, 1 to 100.
+    /// Confidence that this check finds the cause, 1 to 100.
     pub score: u8,
     /// The cause, as a sentence.
     pub cause: String,
     /// A public thread or document about it.
     pub source: String,
-    /// Name of the symptom in the symptom table.
-    pub symptom: String,
-    /// All relevant checks, best first.
-    pub checks: Vec<String>,
+    /// Name of the symptom in the symptom table; null if only the words of the text point to the check.
+    pub symptom: Option<String>,
+    /// What the text is about, as far as it points to the check.
+    pub words: Vec<String>,
     /// All threads and documents.
     pub sources: Vec<String>,
     /// First line that matches.
     pub line: Quote,
     /// Number of lines that match.
     pub count: u64,
-    /// What the checks found on the machine; null if they did not run.
+    /// What the check found on the machine; null if it did not run.
     pub standing: Option<Standing>,
 }
 
-/// What the checks of a cause found on a machine. Ordered as shown.
+/// What a check found on a machine. Ordered as shown.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
-    /// One of its checks fails or warns.
+    /// It fails or warns.
     Confirmed,
-    /// Its checks did not run, or did not decide.
+    /// It did not run, or did not decide.
     Open,
-    /// Its first check passes, and no other one fails.
+    /// It passes.
     Excluded,
 }
 

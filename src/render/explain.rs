@@ -6,8 +6,11 @@ use crate::model::{
     ExplainReport, ExplainedCheck, Finding, Outcome, Severity, Standing, SymptomMatch,
 };
 
-/// Maximum number of matches shown in full; the others are listed.
-const MAX_MATCHES: usize = 6;
+/// Maximum number of causes shown in full; the checks of the others are listed.
+const MAX_CAUSES: usize = 6;
+
+/// Number of checks named at the top.
+const FIRST_CHECKS: usize = 3;
 
 /// Maximum number of findings shown in full for one check.
 const MAX_FINDINGS: usize = 4;
@@ -34,14 +37,14 @@ pub fn table(report: &ExplainReport, style: Style) -> String {
         .matches
         .iter()
         .partition(|found| found.standing == Some(Standing::Excluded));
-    let mut shown: Vec<&str> = Vec::new();
-    for found in possible.iter().take(MAX_MATCHES) {
+    let causes = by_cause(&possible);
+    for cause in causes.iter().take(MAX_CAUSES) {
         page.push('\n');
-        page.push_str(&symptom(found, style));
+        page.push_str(&symptom(cause[0], style));
         if report.host.is_some() {
-            page.push_str(&findings_of(found, report, &mut shown, style));
+            page.push_str(&findings_of(cause, report, style));
         } else {
-            page.push_str(&labelled("checks:", &found.checks.join(", "), style));
+            page.push_str(&labelled("checks:", &ids(cause).join(", "), style));
         }
     }
     if !excluded.is_empty() {
@@ -57,9 +60,28 @@ pub fn table(report: &ExplainReport, style: Style) -> String {
         ));
     }
     page.push('\n');
-    let more = possible.get(MAX_MATCHES..).unwrap_or_default();
-    page.push_str(&footer(report, more, style));
+    let more = causes.get(MAX_CAUSES..).unwrap_or_default();
+    page.push_str(&footer(report, &ids(&more.concat()), style));
     page
+}
+
+/// The matches of each cause, in the order of the best.
+fn by_cause<'a>(matches: &[&'a SymptomMatch]) -> Vec<Vec<&'a SymptomMatch>> {
+    let mut causes: Vec<Vec<&SymptomMatch>> = Vec::new();
+    for found in matches {
+        match causes
+            .iter_mut()
+            .find(|cause| cause[0].cause == found.cause)
+        {
+            Some(cause) => cause.push(found),
+            None => causes.push(vec![found]),
+        }
+    }
+    causes
+}
+
+fn ids<'a>(matches: &[&'a SymptomMatch]) -> Vec<&'a str> {
+    matches.iter().map(|found| found.check.as_str()).collect()
 }
 
 /// The message if nothing matched.
@@ -78,11 +100,22 @@ fn header(report: &ExplainReport, style: Style) -> String {
     let lines = report.read.map_or(0, |read| read.lines);
     let title = format!(
         "gdr explain: {} in {} of {}",
-        counted(report.matches.len(), "cause"),
+        counted(
+            by_cause(&report.matches.iter().collect::<Vec<_>>()).len(),
+            "cause"
+        ),
         counted(lines, "line"),
         printable(&report.asked)
     );
     let mut page = style.paint(Tone::Strong, &wrap(&title, style.width, 0, "")) + "\n";
+    let checks: Vec<&str> = (report.matches.iter())
+        .take(FIRST_CHECKS)
+        .map(|found| found.check.as_str())
+        .collect();
+    if report.host.is_none() {
+        let first = format!("check first: {}", checks.join(", "));
+        page.push_str(&format!("{}\n", wrap(&first, style.width, 0, "  ")));
+    }
     if let Some(host) = &report.host {
         let source = match host.source.as_str() {
             "live" => "this machine".to_owned(),
@@ -119,29 +152,22 @@ fn symptom(found: &SymptomMatch, style: Style) -> String {
         printable(&found.line.text)
     );
     text.push_str(&labelled("log:", &line, style));
+    if !found.words.is_empty() {
+        text.push_str(&labelled("about:", &found.words.join(", "), style));
+    }
     text.push_str(&labelled("source:", &printable(&found.source), style));
     text
 }
 
-/// Findings on the machine for the checks of a match. Checks shown for an earlier match are only named.
-fn findings_of<'a>(
-    found: &'a SymptomMatch,
-    report: &ExplainReport,
-    shown: &mut Vec<&'a str>,
-    style: Style,
-) -> String {
+/// Findings on the machine for the checks of a cause.
+fn findings_of(cause: &[&SymptomMatch], report: &ExplainReport, style: Style) -> String {
     let mut text = String::new();
-    let (mut fine, mut skipped, mut above) = (Vec::new(), Vec::new(), Vec::new());
-    for id in &found.checks {
-        if shown.contains(&id.as_str()) {
-            above.push(id.as_str());
-            continue;
-        }
-        shown.push(id);
+    let (mut fine, mut skipped) = (Vec::new(), Vec::new());
+    for id in ids(cause) {
         let findings: Vec<&Finding> = report
             .findings
             .iter()
-            .filter(|finding| finding.id == *id)
+            .filter(|finding| finding.id == id)
             .collect();
         let bad: Vec<&&Finding> = findings
             .iter()
@@ -162,12 +188,12 @@ fn findings_of<'a>(
                 .iter()
                 .all(|finding| finding.outcome == Outcome::Skip)
             {
-                true => skipped.push(id.as_str()),
-                false => fine.push(id.as_str()),
+                true => skipped.push(id),
+                false => fine.push(id),
             }
         }
     }
-    for (label, ids) in [("passed:", fine), ("n/a:", skipped), ("above:", above)] {
+    for (label, ids) in [("passed:", fine), ("n/a:", skipped)] {
         if !ids.is_empty() {
             text.push_str(&labelled(label, &ids.join(", "), style));
         }
@@ -223,10 +249,9 @@ fn entry(finding: &Finding, style: Style) -> String {
     )
 }
 
-fn footer(report: &ExplainReport, more: &[&SymptomMatch], style: Style) -> String {
+fn footer(report: &ExplainReport, more: &[&str], style: Style) -> String {
     let mut text = String::new();
     if !more.is_empty() {
-        let more: Vec<&str> = more.iter().map(|found| found.check.as_str()).collect();
         text.push_str(&format!("Less likely: {}. ", more.join(", ")));
     }
     let wrong = |finding: &Finding| matches!(finding.outcome, Outcome::Fail | Outcome::Warn);
@@ -236,7 +261,7 @@ fn footer(report: &ExplainReport, more: &[&SymptomMatch], style: Style) -> Strin
             "Repair the failures and warnings above first; gdr explain ID shows details of a check."
         }
         (Some(_), false) => {
-            "These checks found no problem on this machine. If the text is from another machine, \
+            "These checks found no problem on the checked machine. If the text is from another one, \
              check that one with --from FILE (see gdr snapshot)."
         }
     });
@@ -271,7 +296,7 @@ fn explained(check: &ExplainedCheck, style: Style) -> String {
 fn labelled(label: &str, body: &str, style: Style) -> String {
     const WIDE: usize = 9;
     let start = match label {
-        "log:" | "source:" | "checks:" | "passed:" | "n/a:" | "above:" | "rule:" | "why:"
+        "log:" | "about:" | "source:" | "checks:" | "passed:" | "n/a:" | "rule:" | "why:"
         | "read:" | "fix:" | "see:" => INDENT,
         _ => INDENT + 8,
     };

@@ -193,7 +193,10 @@ fn no_partner(topology: &Topology<'_>, row: usize, theirs: Kind) -> Match {
             format!("{name} is a software device: GPUDirect RDMA needs a NIC")
         }
         (Kind::Gpu, 0, _) => "there is no GPU".to_owned(),
-        (_, 0, _) => "there is no RDMA device".to_owned(),
+        (_, 0, _) => match topology.facts.rdma.known() {
+            Some(_) => "there is no RDMA device".to_owned(),
+            None => "the source does not show RDMA devices".to_owned(),
+        },
         _ => format!("{name} has no partner with a known place in the PCI tree"),
     };
     Match {

@@ -13,6 +13,8 @@ pub fn rows(facts: &Facts) -> Vec<Row> {
         .into_iter()
         .flatten()
         .filter(|device| device.management != Fact::Known(true))
+        // Without their addresses, these are the same NICs.
+        .filter(|_| facts.unnamed_nics.is_empty())
         .enumerate()
         .map(|(n, device)| nic(facts, n, device));
     let unnamed = facts.unnamed_nics.iter().enumerate().map(|(n, bdf)| Row {

@@ -66,17 +66,22 @@ pub fn symptoms() -> anyhow::Result<String> {
         );
     }
     page.push_str(
-        "\n# Rules for other lines\n\nThese match what a line is about, and are less certain.\n",
+        "\n# Hints\n\nWhat a question is about points to checks, too: each concept in it adds points to some checks and takes them from \
+         others. This needs a question or a few picked lines; it does not apply to logs.\n\n| Check | Cause | Concepts and points |\n| --- | \
+         --- | --- |\n",
     );
-    for rule in &table.rules {
-        section(
-            &mut page,
-            &rule.name,
-            &rule.example,
-            &rule.cause,
-            rule.score,
-            &rule.checks,
-            &rule.sources,
+    for hint in &table.hints {
+        let words: Vec<String> = hint
+            .words
+            .iter()
+            .map(|(word, points)| format!("{word} {points:+}"))
+            .collect();
+        let _ = writeln!(
+            page,
+            "| {} | {} | {} |",
+            hint.check,
+            plain(&hint.cause),
+            words.join(", ")
         );
     }
     Ok(page)

@@ -68,6 +68,7 @@ pub const CHECKS: &[Check] = &[
             "https://docs.nvidia.com/networking/display/MLNXOFEDv543030/Bug+Fixes+in+This+Version",
             "https://docs.nvidia.com/networking/display/mlnxofedv551032/bug+fixes+in+this+version",
             "https://github.com/Mellanox/nv_peer_memory/blob/1.3-0/README.md",
+            "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/kernel-open/nvidia-peermem/nvidia-peermem.c",
         ],
         reads: &[Source::Modules],
         judge: legacy,

@@ -91,6 +91,27 @@ pub(super) fn read(content: &mut Lookahead<'_>) -> Result<SupportReport, ImportE
     }
 }
 
+/// Beginnings and ends of the names of logs: of dmesg, journalctl and syslog, in reports too, and of programs.
+const LOGS: [&str; 5] = ["dmesg", "journalctl", "kern", "messages", "syslog"];
+const LOG_ENDS: [&str; 4] = [".log", ".out", ".err", "/boot.txt"];
+
+pub(super) fn logs(content: &mut Lookahead<'_>, most: u64) -> Result<Vec<u8>, ImportError> {
+    let mut logs = Vec::new();
+    tar::entries(content, &mut |entry| {
+        let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let is_log = LOGS.iter().any(|log| name.starts_with(log))
+            || LOG_ENDS.iter().any(|end| path.ends_with(end));
+        if is_log && entry.header().entry_type() == EntryType::Regular {
+            entry
+                .take(most - logs.len() as u64)
+                .read_to_end(&mut logs)?;
+        }
+        Ok(())
+    })?;
+    Ok(logs)
+}
+
 /// The path on the machine; `None` for a name that leads out of the archive.
 fn inner(path: &str) -> Option<String> {
     let path = normal(path)?;
@@ -135,6 +156,7 @@ fn file(
         Some(("nvidia", "nvidia-smi_-q" | "nvidia-smi_nvlink_-s")) => {
             recording.command("nvidia-smi", &output(body)?)
         }
+        Some(("infiniband", "ibv_devinfo_-v")) => recording.command("ibv_devinfo", &output(body)?),
         Some(("numa", "numactl_--hardware" | "numactl_-H")) => {
             recording.command("numactl -H", &output(body)?)
         }

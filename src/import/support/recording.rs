@@ -1,6 +1,6 @@
 //! Builds a recorded machine from the files and command output of a report.
 
-use super::{SupportReport, smi};
+use super::{SupportReport, devinfo, smi};
 use crate::import::ImportError;
 use crate::model::{Failure, FileKind, FileState, Hex, Question, Recorded};
 
@@ -94,8 +94,6 @@ pub(super) fn normal(path: &str) -> Option<String> {
 #[derive(Debug, Default)]
 pub(super) struct Recording {
     report: SupportReport,
-    /// Output of nvidia-smi.
-    smi: String,
     used: usize,
 }
 
@@ -198,11 +196,12 @@ impl Recording {
             ("uname", Some("-a")) => self.uname(output),
             ("nvidia-smi", _) => {
                 self.take(output.len())?;
-                self.smi.push_str(output);
-                self.smi.push('\n');
+                self.report.smi.push_str(output);
+                self.report.smi.push('\n');
                 Ok(())
             }
             ("numactl", Some("-H" | "--hardware")) => self.nodes(output),
+            ("ibv_devinfo", _) => self.rdma(output),
             ("lsmod", _) => {
                 let lines = output.lines().filter(|line| !line.starts_with("Module "));
                 let modules = lines.filter_map(module).collect::<String>();
@@ -246,6 +245,21 @@ impl Recording {
         self.directory(NODES, self.names_below(NODES))
     }
 
+    /// The RDMA devices in the output of ibv_devinfo.
+    fn rdma(&mut self, output: &str) -> Result<(), ImportError> {
+        if !self.names_below(devinfo::CLASS).is_empty() {
+            return Ok(());
+        }
+        let class = devinfo::class(output);
+        for (path, text) in class.files {
+            self.file(&path, text.into_bytes())?;
+        }
+        for path in class.directories {
+            self.directory(&path, self.names_below(&path))?;
+        }
+        Ok(())
+    }
+
     /// The report, with the paths whose absence follows from other files.
     pub fn finish(mut self) -> SupportReport {
         let files = &mut self.report.files;
@@ -279,7 +293,7 @@ impl Recording {
                 .entry("/proc/driver/nvidia/gpus".to_owned())
                 .or_insert_with(gone);
         }
-        self.report.nvml = smi::outcome(&self.smi);
+        self.report.nvml = smi::outcome(&self.report.smi);
         self.report
     }
 

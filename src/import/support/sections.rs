@@ -120,7 +120,7 @@ fn begin(line: &str, layout: Layout, recording: &mut Recording) -> Result<Sectio
             // The output of -t is a tree.
             Section::Lspci(!options.any(|option| "dst".contains(option)))
         }
-        Some("numactl" | "uname" | "lsmod" | "nvidia-smi") => {
+        Some("numactl" | "uname" | "lsmod" | "nvidia-smi" | "ibv_devinfo") => {
             Section::Command(command.to_owned(), Vec::new())
         }
         _ => {

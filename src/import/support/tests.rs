@@ -462,6 +462,66 @@ fn changed_reports_do_not_panic() {
     }
 }
 
+#[test]
+fn nvidia_smi_topo_adds_nvlinks() {
+    let functions = ["01", "02"]
+        .map(|bus| format!("{bus}:00.0 3D controller [0302]: NVIDIA Corporation [10de:2330]\n"));
+    let log = log(&[
+        &format!("/sbin/lspci -nn\n\n{}", functions.concat()),
+        "/usr/bin/nvidia-smi topo -m\n\n\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\n\
+         GPU0\t X \tNV18\t0-31\t0\nGPU1\tNV18\t X \t32-63\t1\n",
+    ]);
+    let names = PciNames::new(None, include_str!("../../../profiles/devices.toml")).expect("names");
+    let printed = log.printed(&names).expect("no error").expect("functions");
+    let facts = add_printed(Facts::default(), printed);
+    let nvlinks = facts.linked_pairs.known().map(|pairs| pairs[0].nvlinks);
+    assert_eq!(nvlinks, Some(18));
+    assert_eq!(facts.devices()[1].numa_node, Fact::Known(Some(1)));
+}
+
+/// The layout is that of libibverbs/examples/devinfo.c of rdma-core.
+#[test]
+fn ibv_devinfo_lists_rdma_devices() {
+    let devinfo = "hca_id:\tmlx5_0\n\ttransport:\t\t\tInfiniBand (0)\n\tfw_ver:\t\t\t\t28.39.1002\n\tvendor_id:\t\t\t0x02c9\n\tvendor_part_id:\t\t\t4129\n\tboard_id:\t\t\tMT_0000000838\n\tphys_port_cnt:\t\t\t1\n\t\tport:\t1\n\t\t\tstate:\t\t\tPORT_DOWN (1)\n\t\t\tlink_layer:\t\tEthernet\n\t\t\tphys_state:\t\tDISABLED (3)\n\nhca_id:\tmlx5_1\n\t\tport:\t1\n\t\t\tstate:\t\t\tPORT_ACTIVE (4)\n\t\t\tlink_layer:\t\tInfiniBand\n";
+    let section = format!("/usr/bin/ibv_devinfo -v\n\n{devinfo}\n");
+    let log = log(&[&section]);
+    for (file, content) in [
+        ("mlx5_0/fw_ver", "28.39.1002\n"),
+        ("mlx5_0/board_id", "MT_0000000838\n"),
+        ("mlx5_0/ports/1/state", "1: DOWN\n"),
+        ("mlx5_0/ports/1/phys_state", "3: Disabled\n"),
+        ("mlx5_0/ports/1/link_layer", "Ethernet\n"),
+        ("mlx5_1/ports/1/state", "4: ACTIVE\n"),
+    ] {
+        let path = format!("/sys/class/infiniband/{file}");
+        assert_eq!(text(&log, &path), Some(content), "{file}");
+    }
+    let names = |report: &SupportReport| {
+        let class = report.files.get("/sys/class/infiniband")?;
+        class.names.clone()
+    };
+    assert_eq!(
+        names(&log),
+        Some(vec!["mlx5_0".to_owned(), "mlx5_1".to_owned()])
+    );
+    // Devices that it cannot open are not in the list; a name is no path.
+    let partial = format!("Failed to open device\n{devinfo}");
+    let hostile = devinfo.replace("mlx5_0", "../../etc");
+    let archive = |output: &str| {
+        report(
+            &[
+                entry("sos/sos_commands/infiniband/ibv_devinfo_-v", b'0', output),
+                vec![0; 1024],
+            ]
+            .concat(),
+        )
+    };
+    assert_eq!(names(&archive(&partial)), None);
+    let hostile = archive(&hostile);
+    assert!(hostile.files.keys().all(|path| !path.contains("etc")));
+    assert_eq!(names(&hostile), Some(vec!["mlx5_1".to_owned()]));
+}
+
 fn sign(header: &mut [u8]) {
     header[148..156].copy_from_slice(b"        ");
     let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();

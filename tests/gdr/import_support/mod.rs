@@ -9,7 +9,7 @@ use std::fs;
 use std::process::Command;
 
 use crate::support::{Gdr, Machine, Run, names, scratch};
-use reports::{FIRST, LSPCI, SEPARATOR, bug_report, gzip, sosreport, supportconfig};
+use reports::{FIRST, LSPCI, SEPARATOR, bug_report, entry, gzip, sosreport, supportconfig};
 use serde_json::Value;
 
 fn from(name: &str, bytes: &[u8], args: &[&str]) -> Run {
@@ -221,6 +221,36 @@ fn explains_compressed_log() {
         "{plain:?}"
     );
     assert_eq!(plain, of(&gzip(log.as_bytes())));
+}
+
+/// Of an archive only its logs are searched, and the checks run on the machine that it describes.
+#[test]
+fn explains_logs_of_archive_on_its_machine() {
+    let line = "nvidia_peermem: Unknown symbol ib_register_peer_memory_client (err -2)\n";
+    let explain = |path: &str| {
+        let directory = scratch();
+        let file = directory.path().join("report.tar");
+        let archive = [
+            sosreport(),
+            entry(path, b'0', "", line.as_bytes()),
+            vec![0; 1024],
+        ];
+        fs::write(&file, archive.concat()).expect("a file");
+        Gdr::new()
+            .args(["explain", "--format", "json"])
+            .args([file.as_os_str()])
+            .run()
+    };
+    let run = explain("sosreport/sos_commands/kernel/dmesg_-T");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let report = json(&run);
+    assert_eq!(report["read"]["lines"], 1, "{report}");
+    assert_eq!(report["host"]["name"], "node17", "{report}");
+    let run = explain("sosreport/sos_commands/kernel/modinfo_ALL_MODULES");
+    assert_eq!(
+        (run.code, &json(&run)["read"]["lines"]),
+        (1, &Value::from(0))
+    );
 }
 
 /// An archive of the directories of a root, by the real tar, gives the outcomes of that root.

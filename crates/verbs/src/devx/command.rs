@@ -219,7 +219,7 @@ pub(crate) fn next_step(status: u8, source: &io::Error) -> &'static str {
     const EINVAL: i32 = 22;
     match (status, source.raw_os_error()) {
         (0, Some(errno)) if NO_DEVX.contains(&errno) => {
-            "the kernel or its driver has no DEVX: needs mlx5_ib of Linux 5.0 with CONFIG_INFINIBAND_USER_ACCESS, and NIC firmware with user contexts"
+            "the kernel or its driver has no DEVX: needs mlx5_ib of a kernel with CONFIG_INFINIBAND_USER_ACCESS, and NIC firmware with user contexts"
         }
         (0, Some(EPERM)) => {
             "permission denied: check the owner of /dev/infiniband/uverbs* and the container's rights"
