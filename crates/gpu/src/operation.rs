@@ -108,6 +108,12 @@ impl Word {
         })
     }
 
+    /// Its device address.
+    #[must_use]
+    pub fn address(&self) -> DevicePtr {
+        self.address
+    }
+
     /// A word at any address, such as a register of another device.
     ///
     /// # Safety
