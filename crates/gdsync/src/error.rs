@@ -30,9 +30,7 @@ pub enum Error {
         source: gdrcopy::Error,
     },
     /// The CPU must access GPU memory that it has no mapping of: memory of queues, or of messages of the software HCA.
-    #[error(
-        "this GPU memory needs a CPU mapping: pass a gdrcopy::Gdr, or use host memory"
-    )]
+    #[error("this GPU memory needs a CPU mapping: pass a gdrcopy::Gdr, or use host memory")]
     NoMapping,
     /// A range outside its place.
     #[error("{bytes} bytes at offset {offset} exceed a place of {available} bytes")]

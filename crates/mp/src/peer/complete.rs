@@ -1,0 +1,245 @@
+//! Polls completions, gives each request its outcome, and fails a connection.
+
+use std::time::{Duration, Instant};
+
+use gdsync::wire::{Completion, Syndrome};
+
+use super::{Direction, Entry, Lane, Peer, Requests, State, pause};
+use crate::error::Cause;
+use crate::{Error, Failure};
+
+/// How long a failed connection's HCA may take to flush its work. Kernels and NICs flush at once; a stream that has not reached its wait
+/// may hold completions back.
+const FLUSH: Duration = Duration::from_millis(200);
+
+impl Peer {
+    /// Waits for a request by the CPU: the bytes of its message.
+    pub fn wait(&self, direction: Direction, request: u64) -> Result<u64, Error> {
+        let start = Instant::now();
+        let timeout = self.settings.timeout;
+        loop {
+            let mut lane = self.lane();
+            let requests = lane.of(direction);
+            if let Some(entry) = requests.entry(request) {
+                if !entry.is_waitable {
+                    return Err(Error::NoCompletion { request });
+                }
+                if !entry.is_posted() {
+                    return Err(Error::NotPosted { request });
+                }
+            }
+            self.progress(&mut lane);
+            if let Some(outcome) = lane.of(direction).outcomes.remove(&request) {
+                return Ok(outcome?);
+            }
+            let waited = start.elapsed();
+            if waited >= timeout {
+                self.fail(&mut lane, (direction, request), Cause::TimedOut(timeout));
+                let outcome = lane.of(direction).outcomes.remove(&request);
+                return Ok(outcome.unwrap_or_else(|| Err(self.unknown(request)))?);
+            }
+            drop(lane);
+            pause(waited);
+        }
+    }
+
+    /// Polls, and rings deferred doorbells. True if the request has ended.
+    pub fn has_ended(&self, direction: Direction, request: u64) -> bool {
+        let mut lane = self.lane();
+        self.progress(&mut lane);
+        lane.of(direction).position(request).is_none()
+    }
+
+    /// Forgets a request: its outcome is not kept. One that is prepared but not posted is removed, if it is the last; otherwise it goes
+    /// with the next doorbell.
+    pub fn forget(&self, direction: Direction, request: u64) {
+        let mut lane = self.lane();
+        let requests = lane.of(direction);
+        if requests.outcomes.remove(&request).is_some() {
+            return;
+        }
+        let last = requests.entries.back().map(|entry| entry.request);
+        let Some(entry) = requests.entry(request) else {
+            return;
+        };
+        entry.is_forgotten = true;
+        if entry.is_posted() {
+            return;
+        }
+        if let Some(open) = entry.wait.take() {
+            // Ignored: the words of a queue are accessible.
+            let _ = open.wait.abandon();
+        }
+        let state = std::mem::replace(&mut entry.state, State::Posted);
+        if let State::Prepared(prepared) | State::Queued(prepared) = state
+            && last == Some(request)
+        {
+            // Ignored: the last WQE of the queue can be rolled back.
+            let _ = lane.roll_back(prepared);
+        }
+    }
+
+    /// Polls both completion queues, and rings deferred doorbells.
+    pub(super) fn progress(&self, lane: &mut Lane) {
+        if lane.failed.is_some() {
+            return;
+        }
+        let rung = lane.ring_deferred();
+        let polled = rung.and_then(|()| self.poll(lane));
+        match polled {
+            Ok(None) => {}
+            Ok(Some(failure)) => self.fail_with(lane, None, failure.to_string()),
+            Err(error) => self.fail_with(lane, None, gpu::sentence(&error)),
+        }
+    }
+
+    /// Takes all completions. Returns the first failure.
+    fn poll(&self, lane: &mut Lane) -> Result<Option<Failure>, Error> {
+        let mut first = None;
+        let Some(pair) = &mut lane.pair else {
+            return Ok(None);
+        };
+        while let Some(completion) = pair.send_completions.poll()? {
+            let number = pair.send.complete(&completion)?;
+            let failed = self.end_up_to(&mut lane.sends, number, &completion);
+            first = first.or(failed);
+        }
+        while let Some(completion) = pair.receive_completions.poll()? {
+            let number = pair.receive.complete(&completion)?;
+            let failed = self.end_up_to(&mut lane.receives, number, &completion);
+            first = first.or(failed);
+        }
+        Ok(first)
+    }
+
+    /// Ends the request of a completion, and the unsignalled ones before it. Returns its failure.
+    fn end_up_to(
+        &self,
+        requests: &mut Requests,
+        number: u64,
+        completion: &Completion,
+    ) -> Option<Failure> {
+        while let Some(entry) = requests.entries.pop_front_if(|entry| entry.number < number) {
+            requests.keep(&entry, Ok(0));
+        }
+        let entry = requests
+            .entries
+            .pop_front_if(|entry| entry.number == number)?;
+        let outcome = match completion.event.failed() {
+            Some(failed) => {
+                let cause = Cause::of(entry.operation, failed.syndrome, failed.vendor);
+                Err(self.failure(&entry, cause))
+            }
+            None => self.arrive(&entry, completion.bytes.into()),
+        };
+        let failure = outcome.as_ref().err().cloned();
+        requests.keep(&entry, outcome);
+        failure
+    }
+
+    fn failure(&self, entry: &Entry, cause: Cause) -> Failure {
+        Failure {
+            peer: self.rank,
+            request: entry.request,
+            operation: entry.operation,
+            bytes: entry.bytes,
+            cause,
+        }
+    }
+
+    /// Copies a received message to staged memory, unless a stream does.
+    fn arrive(&self, entry: &Entry, bytes: u64) -> Result<u64, Failure> {
+        use crate::Operation::{Get, Receive};
+        let is_here = matches!(entry.operation, Get | Receive) && entry.wait.is_none();
+        if let Some(staged) = entry.region.staged().filter(|_| is_here) {
+            let mut left = bytes as usize;
+            for block in &entry.staged {
+                let end = block.start + block.len().min(left);
+                left -= end - block.start;
+                let copied = self.settings.copier.upload(staged, &(block.start..end));
+                copied.map_err(|_| {
+                    let (syndrome, vendor) = (Syndrome::LocalOperation, 0);
+                    self.failure(entry, Cause::Hca { syndrome, vendor })
+                })?;
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Fails the connection because of a request that has not ended.
+    pub(super) fn fail(
+        &self,
+        lane: &mut Lane,
+        (direction, request): (Direction, u64),
+        cause: Cause,
+    ) {
+        let entry = lane.of(direction).entry(request);
+        let failure = entry.map(|entry| self.failure(entry, cause));
+        let words = failure
+            .as_ref()
+            .map_or_else(String::new, Failure::to_string);
+        let culprit = failure.map(|failure| (direction, failure));
+        self.fail_with(lane, culprit, words);
+    }
+
+    /// Fails the connection. Its HCA stops, so no later message reaches the program's memory; every request ends, and every wait of a
+    /// stream. `culprit` has not ended yet.
+    pub(super) fn fail_with(
+        &self,
+        lane: &mut Lane,
+        culprit: Option<(Direction, Failure)>,
+        words: String,
+    ) {
+        if lane.failed.is_some() {
+            return;
+        }
+        lane.failed = Some(words);
+        lane.deferred = None;
+        // Ignored: a queue pair that cannot be stopped is already gone.
+        let _ = self.settings.hca.stop(lane.endpoint);
+        let start = Instant::now();
+        let is_posted = |requests: &Requests| requests.entries.iter().any(Entry::is_posted);
+        while (is_posted(&lane.sends) || is_posted(&lane.receives)) && start.elapsed() < FLUSH {
+            // An error leaves the requests to the loop below.
+            if self.poll(lane).is_err() {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        for direction in [Direction::Sends, Direction::Receives] {
+            let entries = std::mem::take(&mut lane.of(direction).entries);
+            for mut entry in entries {
+                let waits = entry.wait.take().map(|open| open.wait);
+                lane.released.extend(waits);
+                let failure = self.failure(&entry, Cause::Flushed);
+                lane.of(direction).keep(&entry, Err(failure));
+            }
+        }
+        if let Some((direction, failure)) = culprit
+            && let Some(Err(outcome)) = lane.of(direction).outcomes.get_mut(&failure.request)
+            && outcome.cause == Cause::Flushed
+        {
+            *outcome = failure;
+        }
+        self.release(lane);
+    }
+
+    fn unknown(&self, request: u64) -> Failure {
+        Failure {
+            peer: self.rank,
+            request,
+            operation: crate::Operation::Send,
+            bytes: 0,
+            cause: Cause::Flushed,
+        }
+    }
+}
+
+impl Requests {
+    /// Keeps an outcome for the request's handle.
+    fn keep(&mut self, entry: &Entry, outcome: Result<u64, Failure>) {
+        if !entry.is_forgotten {
+            self.outcomes.insert(entry.request, outcome);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Streams, and batches of work for them.
+
+use gdsync::Program;
+use gpu::{DeviceMemory, HostMemory, MemOp, StreamCapabilities};
+
+use crate::Error;
+use crate::error::gpu_failed;
+use crate::region::Staged;
+
+/// A stream that executes memory operations and copies in order: one of the crate `gpu`, or a C program's.
+pub trait Stream {
+    /// Enqueues memory operations.
+    ///
+    /// # Errors
+    ///
+    /// Those of the GPU's driver.
+    fn batch(&self, ops: &[MemOp]) -> Result<(), gpu::Error>;
+
+    /// Enqueues a copy from GPU memory to host memory.
+    ///
+    /// # Errors
+    ///
+    /// Those of the GPU's driver.
+    fn download(
+        &self,
+        to: &HostMemory,
+        to_offset: usize,
+        from: &DeviceMemory,
+        from_offset: usize,
+        bytes: usize,
+    ) -> Result<(), gpu::Error>;
+
+    /// Enqueues a copy from host memory to GPU memory.
+    ///
+    /// # Errors
+    ///
+    /// Those of the GPU's driver.
+    fn upload(
+        &self,
+        to: &DeviceMemory,
+        to_offset: usize,
+        from: &HostMemory,
+        from_offset: usize,
+        bytes: usize,
+    ) -> Result<(), gpu::Error>;
+}
+
+impl Stream for gpu::Stream {
+    fn batch(&self, ops: &[MemOp]) -> Result<(), gpu::Error> {
+        self.batch(ops)
+    }
+
+    fn download(
+        &self,
+        to: &HostMemory,
+        to_offset: usize,
+        from: &DeviceMemory,
+        from_offset: usize,
+        bytes: usize,
+    ) -> Result<(), gpu::Error> {
+        self.download(to, to_offset, from, from_offset, bytes)
+    }
+
+    fn upload(
+        &self,
+        to: &DeviceMemory,
+        to_offset: usize,
+        from: &HostMemory,
+        from_offset: usize,
+        bytes: usize,
+    ) -> Result<(), gpu::Error> {
+        self.upload(to, to_offset, from, from_offset, bytes)
+    }
+}
+
+/// Work for a stream, in order.
+pub(crate) struct Batch<'s> {
+    stream: &'s dyn Stream,
+    can: StreamCapabilities,
+    pub program: Program,
+}
+
+impl<'s> Batch<'s> {
+    pub fn new(stream: &'s dyn Stream, can: StreamCapabilities) -> Self {
+        Self {
+            stream,
+            can,
+            program: Program::new(),
+        }
+    }
+
+    /// Enqueues the memory operations so far.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        if self.program.is_empty() {
+            return Ok(());
+        }
+        let ops = self.program.lowered(self.can)?;
+        self.program.clear();
+        let posted = self.stream.batch(&ops);
+        posted.map_err(gpu_failed("enqueue memory operations on a stream"))
+    }
+
+    /// Copies a range of staged GPU memory to its copy in host memory.
+    pub fn download(&mut self, staged: &Staged, offset: usize, bytes: usize) -> Result<(), Error> {
+        self.flush()?;
+        let from = staged.start + offset;
+        let copied = self
+            .stream
+            .download(&staged.host, offset, &staged.device, from, bytes);
+        copied.map_err(gpu_failed("copy staged memory on a stream"))
+    }
+
+    /// The reverse of [`Self::download`].
+    pub fn upload(&mut self, staged: &Staged, offset: usize, bytes: usize) -> Result<(), Error> {
+        self.flush()?;
+        let to = staged.start + offset;
+        let copied = self
+            .stream
+            .upload(&staged.device, to, &staged.host, offset, bytes);
+        copied.map_err(gpu_failed("copy staged memory on a stream"))
+    }
+}

@@ -1,0 +1,7 @@
+//! Ranks that are threads of one process, each with a simulated GPU and a software HCA of its own.
+
+#![allow(clippy::unwrap_used)]
+
+mod bootstraps;
+mod messages;
+mod support;
