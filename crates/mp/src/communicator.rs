@@ -18,7 +18,9 @@ use crate::region::Staged;
 use crate::stream::{Batch, Stream};
 use crate::window::Remote;
 use crate::words::Words;
-use crate::{Condition, DescriptorQueue, Error, Region, Request, Transfer, WaitDescriptor, Window};
+use crate::{
+    Blocks, Condition, DescriptorQueue, Error, Region, Request, Transfer, WaitDescriptor, Window,
+};
 
 /// Parameters of a communicator.
 #[derive(Clone)]
@@ -211,14 +213,17 @@ impl Communicator {
     /// # Errors
     ///
     /// [`Error::NoPeer`], [`Error::NotRegistered`], [`Error::Range`], [`Error::TooLarge`], [`Error::Full`], [`Error::PeerFailed`].
-    pub fn receive(
+    pub fn receive<'a>(
         &self,
         peer: u32,
         region: &Region,
-        blocks: &[Range<usize>],
+        blocks: impl Into<Blocks<'a>>,
     ) -> Result<Request, Error> {
         let peer = self.peer(peer)?;
-        Ok(Request::receive(peer, peer.receive(region, blocks)?))
+        Ok(Request::receive(
+            peer,
+            peer.receive(region, blocks.into().as_slice())?,
+        ))
     }
 
     /// Starts a transfer by the CPU. If streams or kernels have transfers to the same peer that are not started, it follows them.

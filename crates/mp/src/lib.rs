@@ -22,11 +22,11 @@
 //!         let peer = 1 - ranks.rank();
 //!         let memory = ranks.allocator().place(MemoryLocation::Host, 4096)?;
 //!         let region = ranks.register(&memory)?;
-//!         let received = ranks.receive(peer, &region, &[2048..4096])?;
+//!         let received = ranks.receive(peer, &region, 2048..4096)?;
 //!         memory.write(0, b"a message")?;
 //!         // When the stream reaches it.
 //!         let stream = ranks.allocator().gpu().stream().expect("a stream");
-//!         let sent = ranks.start_on(&stream, &Transfer::send(peer, &region, &[0..9]))?;
+//!         let sent = ranks.start_on(&stream, &Transfer::send(peer, &region, 0..9))?;
 //!         ranks.wait_on(&stream, [&received])?;
 //!         assert_eq!(ranks.wait(received)?, 9);
 //!         ranks.wait(sent)?;
@@ -71,6 +71,6 @@ pub use region::Region;
 pub use request::Request;
 pub use software::Software;
 pub use stream::Stream;
-pub use transfer::{MOST_BLOCKS, MOST_BYTES, MOST_INLINE, Transfer};
+pub use transfer::{Blocks, MOST_BLOCKS, MOST_BYTES, MOST_INLINE, Transfer};
 pub use window::Window;
 pub use words::{Condition, MOST_WORDS};

@@ -14,13 +14,48 @@ pub const MOST_BYTES: u64 = 1 << 30;
 /// Most bytes of inline data.
 pub const MOST_INLINE: u64 = 256;
 
+/// The blocks of a region that a request uses: a range, or up to 30 of them.
+#[derive(Debug, Clone)]
+pub struct Blocks<'a> {
+    one: [Range<usize>; 1],
+    many: Option<&'a [Range<usize>]>,
+}
+
+impl From<Range<usize>> for Blocks<'_> {
+    fn from(range: Range<usize>) -> Self {
+        let (one, many) = ([range], None);
+        Self { one, many }
+    }
+}
+
+impl<'a> From<&'a [Range<usize>]> for Blocks<'a> {
+    fn from(ranges: &'a [Range<usize>]) -> Self {
+        Self {
+            one: [const { 0..0 }],
+            many: Some(ranges),
+        }
+    }
+}
+
+impl<'a> From<&'a Vec<Range<usize>>> for Blocks<'a> {
+    fn from(ranges: &'a Vec<Range<usize>>) -> Self {
+        Self::from(ranges.as_slice())
+    }
+}
+
+impl Blocks<'_> {
+    pub(crate) fn as_slice(&self) -> &[Range<usize>] {
+        self.many.unwrap_or(&self.one)
+    }
+}
+
 /// A send, a put or a get of blocks of a region.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 #[must_use = "start it, or prepare it"]
 pub struct Transfer<'a> {
     pub(crate) peer: u32,
     pub(crate) region: &'a Region,
-    pub(crate) blocks: &'a [Range<usize>],
+    blocks: Blocks<'a>,
     target: Target<'a>,
     is_inline: bool,
     pub(crate) has_completion: bool,
@@ -34,7 +69,7 @@ enum Target<'a> {
 }
 
 impl<'a> Transfer<'a> {
-    fn new(peer: u32, region: &'a Region, blocks: &'a [Range<usize>], target: Target<'a>) -> Self {
+    fn new(peer: u32, region: &'a Region, blocks: Blocks<'a>, target: Target<'a>) -> Self {
         Self {
             peer,
             region,
@@ -46,8 +81,8 @@ impl<'a> Transfer<'a> {
     }
 
     /// Sends the concatenated blocks to a receive of the peer.
-    pub fn send(peer: u32, region: &'a Region, blocks: &'a [Range<usize>]) -> Self {
-        Self::new(peer, region, blocks, Target::Receive)
+    pub fn send(peer: u32, region: &'a Region, blocks: impl Into<Blocks<'a>>) -> Self {
+        Self::new(peer, region, blocks.into(), Target::Receive)
     }
 
     /// Writes the concatenated blocks to the peer's part of a window, at an offset.
@@ -56,9 +91,9 @@ impl<'a> Transfer<'a> {
         window: &'a Window,
         offset: u64,
         region: &'a Region,
-        blocks: &'a [Range<usize>],
+        blocks: impl Into<Blocks<'a>>,
     ) -> Self {
-        Self::new(peer, region, blocks, Target::Put(window, offset))
+        Self::new(peer, region, blocks.into(), Target::Put(window, offset))
     }
 
     /// Reads from the peer's part of a window, at an offset, into the blocks.
@@ -67,9 +102,9 @@ impl<'a> Transfer<'a> {
         window: &'a Window,
         offset: u64,
         region: &'a Region,
-        blocks: &'a [Range<usize>],
+        blocks: impl Into<Blocks<'a>>,
     ) -> Self {
-        Self::new(peer, region, blocks, Target::Get(window, offset))
+        Self::new(peer, region, blocks.into(), Target::Get(window, offset))
     }
 
     /// Copies the data of a put into the WQE, so the memory may change at once (`MP_PUT_INLINE`). No effect on others.
@@ -83,6 +118,10 @@ impl<'a> Transfer<'a> {
     pub fn without_completion(mut self) -> Self {
         self.has_completion = self.operation() != Operation::Put;
         self
+    }
+
+    pub(crate) fn blocks(&self) -> &[Range<usize>] {
+        self.blocks.as_slice()
     }
 
     pub(crate) fn operation(&self) -> Operation {
@@ -100,7 +139,7 @@ impl<'a> Transfer<'a> {
 
     /// The WQE, unsignalled.
     pub(crate) fn wqe(&self, copier: &Copier) -> Result<Wqe, Error> {
-        let bytes = bytes_of(self.blocks)?;
+        let bytes = bytes_of(self.blocks())?;
         let remote = |window: &Window, offset| window.at(self.peer, offset, bytes);
         if self.is_inline {
             let wqe = match self.target {
@@ -109,7 +148,7 @@ impl<'a> Transfer<'a> {
             };
             return Ok(wqe.inline(&self.inline_data(bytes, copier)?));
         }
-        let segments = segments(self.region, self.blocks)?;
+        let segments = segments(self.region, self.blocks())?;
         Ok(match self.target {
             Target::Receive => Wqe::send(&segments),
             Target::Put(window, offset) => Wqe::write(remote(window, offset)?, &segments),
@@ -122,7 +161,7 @@ impl<'a> Transfer<'a> {
             return Err(Error::Inline { bytes });
         }
         let mut data = Vec::with_capacity(bytes as usize);
-        for block in self.blocks {
+        for block in self.blocks() {
             self.region.inside(block)?;
             if let Some(staged) = self.region.staged() {
                 copier.download(staged, block)?;

@@ -1,5 +1,6 @@
 //! Polls completions, gives each request its outcome, and fails a connection.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use gdsync::wire::{Completion, Syndrome};
@@ -194,7 +195,7 @@ impl Peer {
             return;
         }
         lane.failed = Some(words);
-        lane.deferred = None;
+        lane.deferred = VecDeque::new();
         // Ignored: a queue pair that cannot be stopped is already gone.
         let _ = self.settings.hca.stop(lane.endpoint);
         let start = Instant::now();

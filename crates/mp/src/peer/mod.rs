@@ -72,8 +72,8 @@ struct Lane {
     endpoint: Endpoint,
     sends: Requests,
     receives: Requests,
-    /// The CPU's doorbell that waits until streams have rung earlier ones. It covers all WQEs before it.
-    deferred: Option<Prepared>,
+    /// The CPU's doorbells that wait until streams have rung earlier ones, in order.
+    deferred: VecDeque<Prepared>,
     /// The last doorbell that a stream or kernel rings.
     on_stream: Option<Prepared>,
     /// The first failure, in words.
@@ -207,7 +207,7 @@ impl Peer {
             pair: Some(pair),
             sends: Requests::default(),
             receives: Requests::default(),
-            deferred: None,
+            deferred: VecDeque::new(),
             on_stream: None,
             failed: None,
             released: Vec::new(),

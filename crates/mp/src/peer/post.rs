@@ -53,15 +53,15 @@ impl Peer {
     /// Posts a transfer by the CPU. Its doorbell is deferred while streams or kernels have not rung those before it.
     pub fn start(&self, transfer: &Transfer<'_>) -> Result<u64, Error> {
         if let Some(staged) = transfer.region.staged().filter(|_| transfer.reads_blocks()) {
-            for block in transfer.blocks {
+            for block in transfer.blocks() {
                 transfer.region.inside(block)?;
                 self.settings.copier.download(staged, block)?;
             }
         }
         self.prepare_then(transfer, |lane, _, prepared| {
-            lane.deferred = Some(prepared);
+            lane.deferred.push_back(prepared);
             lane.ring_deferred()?;
-            if lane.deferred.is_some() {
+            if !lane.deferred.is_empty() {
                 self.settings.bell.ring();
             }
             Ok(())
@@ -163,7 +163,7 @@ impl Peer {
         mut then: impl FnMut(&mut Lane, u64, Prepared) -> Result<(), Error>,
     ) -> Result<u64, Error> {
         transfer.region.check(self.settings.owner)?;
-        let bytes = bytes_of(transfer.blocks)?;
+        let bytes = bytes_of(transfer.blocks())?;
         let mut wqe = transfer.wqe(&self.settings.copier)?;
         self.until_room("send", |lane| {
             let Some(pair) = &mut lane.pair else {
@@ -189,7 +189,7 @@ impl Peer {
                 operation: transfer.operation(),
                 bytes,
                 staged: match is_copied {
-                    true => staged(transfer.region, transfer.blocks),
+                    true => staged(transfer.region, transfer.blocks()),
                     false => Vec::new(),
                 },
                 region: transfer.region.clone(),
@@ -282,33 +282,30 @@ impl Lane {
 
     /// Notes that a stream or kernel rings this doorbell, and with it those that were deferred before.
     fn given(&mut self, prepared: Prepared) {
-        let covers = |deferred: &Prepared| deferred.number() < prepared.number();
-        if self.deferred.as_ref().is_some_and(covers) {
-            self.deferred = None;
-        }
+        self.deferred
+            .retain(|deferred| deferred.number() > prepared.number());
         self.on_stream = Some(prepared);
     }
 
-    /// Rings the deferred doorbell if all WQEs before it are posted and rung.
+    /// Rings the deferred doorbells for which all WQEs before are posted and rung.
     pub(super) fn ring_deferred(&mut self) -> Result<(), Error> {
-        let Some(deferred) = &self.deferred else {
+        if self.deferred.is_empty() {
             return Ok(());
-        };
+        }
         if let Some(given) = &self.on_stream {
             if !given.is_rung()? {
                 return Ok(());
             }
             self.on_stream = None;
         }
-        let mut before = self.sends.entries.iter();
-        let number = deferred.number();
-        if before.any(|entry| entry.number < number && !entry.is_posted()) {
-            return Ok(());
+        let mut entries = self.sends.entries.iter();
+        let unposted = entries.find(|entry| !entry.is_posted());
+        let unposted = unposted.map_or(u64::MAX, |entry| entry.number);
+        let is_free = |deferred: &mut Prepared| deferred.number() < unposted;
+        while let Some(deferred) = self.deferred.pop_front_if(is_free) {
+            deferred.ring()?;
         }
-        match self.deferred.take() {
-            Some(deferred) => Ok(deferred.ring()?),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     /// Removes the last transfer, whose doorbell was not rung.

@@ -132,7 +132,7 @@ impl Peer {
             self.release(&mut lane);
             return None;
         }
-        if lane.deferred.is_some() {
+        if !lane.deferred.is_empty() {
             self.progress(&mut lane);
         }
         let late = [Direction::Sends, Direction::Receives].into_iter();
@@ -149,7 +149,7 @@ impl Peer {
 
     /// True if a doorbell of the CPU is deferred.
     pub fn is_deferred(&self) -> bool {
-        self.lane().deferred.is_some()
+        !self.lane().deferred.is_empty()
     }
 
     /// Ends the waits of a failed connection. Their words are written again until the streams have passed them, because the HCA may

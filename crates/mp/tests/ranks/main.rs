@@ -3,5 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod bootstraps;
+mod faults;
 mod messages;
+mod streams;
 mod support;
+mod windows;

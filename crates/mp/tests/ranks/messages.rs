@@ -1,10 +1,10 @@
 //! Messages by the CPU.
 
-use gdsync::MemoryLocation;
+use gdsync::{Allocator, MemoryLocation};
 use gpu::{Allocation, Gpu};
-use mp::{Communicator, Options, Transfer};
+use mp::{Options, Transfer};
 
-use super::support::{Rank, bytes, on_ranks, read};
+use super::support::{Rank, bytes, hcas, on_hcas, on_ranks, read};
 
 #[test]
 fn all_ranks_send_to_all() {
@@ -17,25 +17,24 @@ fn all_ranks_send_to_all() {
             let slot = |peer: u32| peer as usize * 4096..peer as usize * 4096 + 3000;
             let received: Vec<_> = ranks
                 .peers()
-                .map(|peer| ranks.receive(peer, &region, &[slot(peer)]).unwrap())
+                .map(|peer| ranks.receive(peer, &region, slot(peer)).unwrap())
                 .collect();
             ranks.barrier().unwrap();
             let sent: Vec<_> = ranks
                 .peers()
                 .map(|peer| {
                     let start = 32768 + peer as usize * 4096;
-                    let message = bytes(own as u8 * 16 + peer as u8 ^ round, 2000 + peer as usize);
+                    let message =
+                        bytes((own as u8 * 16 + peer as u8) ^ round, 2000 + peer as usize);
                     place.write(start, &message).unwrap();
-                    let blocks = [start..start + message.len()];
-                    ranks
-                        .start(&Transfer::send(peer, &region, &blocks))
-                        .unwrap()
+                    let blocks = start..start + message.len();
+                    ranks.start(&Transfer::send(peer, &region, blocks)).unwrap()
                 })
                 .collect();
             for (request, peer) in received.into_iter().zip(ranks.peers()) {
                 let count = ranks.wait(request).unwrap() as usize;
                 assert_eq!(count, 2000 + own as usize);
-                let expected = bytes(peer as u8 * 16 + own as u8 ^ round, count);
+                let expected = bytes((peer as u8 * 16 + own as u8) ^ round, count);
                 assert_eq!(read(&place, slot(peer).start, count), expected);
             }
             for request in sent {
@@ -93,10 +92,8 @@ fn empty_message_and_message_to_itself() {
         let (place, region) = rank.memory(4096);
         place.write(0, b"to itself").unwrap();
         for length in [9, 0] {
-            let received = ranks.receive(0, &region, &[100..200]).unwrap();
-            let sent = ranks
-                .start(&Transfer::send(0, &region, &[0..length]))
-                .unwrap();
+            let received = ranks.receive(0, &region, 100..200).unwrap();
+            let sent = ranks.start(&Transfer::send(0, &region, 0..length)).unwrap();
             assert_eq!(ranks.wait(received).unwrap(), length as u64);
             assert_eq!(ranks.wait(sent).unwrap(), 0);
         }
@@ -123,7 +120,7 @@ fn queues_never_overflow() {
                 // Its outcome is not needed.
                 drop(
                     ranks
-                        .start(&Transfer::send(peer, &region, &[at..at + 4]))
+                        .start(&Transfer::send(peer, &region, at..at + 4))
                         .unwrap(),
                 );
             }
@@ -137,7 +134,7 @@ fn queues_never_overflow() {
                     let found = place.load_u32(at).unwrap() as usize;
                     assert_eq!(found, number - 8);
                 }
-                received.push_back(ranks.receive(peer, &region, &[at..at + 4]).unwrap());
+                received.push_back(ranks.receive(peer, &region, at..at + 4).unwrap());
             }
             for request in received {
                 ranks.wait(request).unwrap();
@@ -170,55 +167,58 @@ fn exchange(rank: &Rank, peer: u32, memory: &gpu::DeviceMemory, region: &mp::Reg
     let ranks = &rank.ranks;
     let stream = rank.stream();
     let message = bytes(ranks.rank() as u8, 1000);
-    let received = ranks.receive(peer, region, &[2000..3000]).unwrap();
+    let received = ranks.receive(peer, region, 2000..3000).unwrap();
     ranks.barrier().unwrap();
     stream.write(memory, 4096, &message).unwrap();
-    let sent = ranks
-        .start(&Transfer::send(peer, region, &[0..1000]))
-        .unwrap();
+    let sent = ranks.start(&Transfer::send(peer, region, 0..1000)).unwrap();
     ranks.wait(sent).unwrap();
     assert_eq!(ranks.wait(received).unwrap(), 1000);
     let mut found = vec![0; 1000];
     stream.read(memory, 4096 + 2000, &mut found).unwrap();
     assert_eq!(found, bytes(peer as u8, 1000));
+    // By a stream: what it writes before is sent, what it reads after was received.
+    let received = ranks.receive(peer, region, 3000..4000).unwrap();
+    ranks.barrier().unwrap();
+    stream.fill(memory, 4096, 500, 5).unwrap();
+    let send = Transfer::send(peer, region, 0..600);
+    let sent = ranks.start_on(&stream, &send).unwrap();
+    stream.fill(memory, 4096, 600, 6).unwrap();
+    ranks.wait_on(&stream, [&received]).unwrap();
+    stream.read(memory, 4096 + 3000, &mut found).unwrap();
+    // Copies of staged memory are in the stream's order; a NIC reads the memory itself.
+    let expected = [vec![5; 500], bytes(peer as u8, 1000)[500..600].to_vec()].concat();
+    if region.is_staged() {
+        assert_eq!(found[..600], expected);
+    }
+    assert_eq!(ranks.wait(received).unwrap(), 600);
+    ranks.wait(sent).unwrap();
 }
 
 /// Without a mapping the software HCA cannot access GPU memory: an error, or staged.
 #[test]
 fn stages_unmapped_gpu_memory_on_request() {
-    use gdsync::Allocator;
-    use mp::bootstrap::Local;
     for stages in [false, true] {
-        let hcas = super::support::hcas(2);
-        std::thread::scope(|scope| {
-            for (local, hca) in Local::ranks(2).into_iter().zip(hcas) {
-                scope.spawn(move || {
-                    let options = Options {
-                        stages,
-                        ..Options::default()
-                    };
-                    let allocator = Allocator::new(Gpu::sim(), None);
-                    let ranks =
-                        Communicator::connect(Box::new(local), hca.clone(), allocator, options)
-                            .unwrap();
-                    let rank = Rank { ranks, hca };
-                    let gpu = rank.ranks.allocator().gpu().clone();
-                    let memory = gpu.allocate(Allocation::Malloc, 64 << 10).unwrap();
-                    let region = rank.ranks.register_gpu(&memory, 4096..8192);
-                    match stages {
-                        false => {
-                            let error = region.unwrap_err().to_string();
-                            assert!(error.contains("needs a CPU mapping"), "{error}");
-                        }
-                        true => {
-                            let region = region.unwrap();
-                            assert!(region.is_staged());
-                            exchange(&rank, 1 - rank.ranks.rank(), &memory, &region);
-                        }
-                    }
-                    rank.end();
-                });
+        let options = Options {
+            stages,
+            ..Options::default()
+        };
+        let unmapped = || Allocator::new(Gpu::sim(), None);
+        on_hcas(hcas(2), unmapped, options, |rank: Rank| {
+            let gpu = rank.ranks.allocator().gpu().clone();
+            let memory = gpu.allocate(Allocation::Malloc, 64 << 10).unwrap();
+            let region = rank.ranks.register_gpu(&memory, 4096..8192);
+            match stages {
+                false => {
+                    let error = region.unwrap_err().to_string();
+                    assert!(error.contains("needs a CPU mapping"), "{error}");
+                }
+                true => {
+                    let region = region.unwrap();
+                    assert!(region.is_staged());
+                    exchange(&rank, 1 - rank.ranks.rank(), &memory, &region);
+                }
             }
+            rank.end();
         });
     }
 }

@@ -1,6 +1,6 @@
 //! Runs a function on every rank, each in a thread.
 
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use gdrcopy::{BackendKind, Gdr};
@@ -16,6 +16,7 @@ pub const LONG: Duration = Duration::from_secs(60);
 pub struct Rank {
     pub ranks: Communicator,
     pub hca: Arc<SimHca>,
+    all: Arc<Barrier>,
 }
 
 /// An allocator of a simulated GPU with mapped memory.
@@ -35,25 +36,26 @@ pub fn hcas(size: u32) -> Vec<Arc<SimHca>> {
 
 /// Runs `work` on connected ranks.
 pub fn on_ranks<T: Send>(size: u32, options: Options, work: impl Fn(Rank) -> T + Sync) -> Vec<T> {
-    let hcas = hcas(size);
-    on_hcas(hcas, options, work)
+    on_hcas(hcas(size), allocator, options, work)
 }
 
-/// [`on_ranks`] with HCAs that are linked already.
+/// [`on_ranks`] with HCAs that are linked already, and the allocator of each rank.
 pub fn on_hcas<T: Send>(
     hcas: Vec<Arc<SimHca>>,
+    allocator: fn() -> Allocator,
     options: Options,
     work: impl Fn(Rank) -> T + Sync,
 ) -> Vec<T> {
     let locals = Local::ranks(hcas.len() as u32);
+    let all = Arc::new(Barrier::new(hcas.len()));
     std::thread::scope(|scope| {
         let start = |(local, hca): (Local, Arc<SimHca>)| {
-            let (options, work) = (options.clone(), &work);
+            let (options, all, work) = (options.clone(), Arc::clone(&all), &work);
             scope.spawn(move || {
                 let bootstrap: Box<dyn Bootstrap> = Box::new(local);
                 let ranks =
                     Communicator::connect(bootstrap, hca.clone(), allocator(), options).unwrap();
-                work(Rank { ranks, hca })
+                work(Rank { ranks, hca, all })
             })
         };
         let threads: Vec<_> = locals.into_iter().zip(hcas).map(start).collect();
@@ -65,6 +67,11 @@ pub fn on_hcas<T: Send>(
 }
 
 impl Rank {
+    /// Waits for the other ranks, however long they take.
+    pub fn meet(&self) {
+        self.all.wait();
+    }
+
     /// Registered host memory.
     pub fn memory(&self, bytes: usize) -> (Place, Region) {
         self.memory_at(MemoryLocation::Host, bytes)
@@ -83,6 +90,7 @@ impl Rank {
     /// Ends together with the others, without open requests and errors of software.
     pub fn end(self) {
         assert_eq!(self.hca.violations(), []);
+        self.meet();
         assert_eq!(self.ranks.finalize().unwrap(), 0);
     }
 }
