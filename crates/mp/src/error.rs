@@ -1,6 +1,7 @@
 //! Errors of this crate, and why a request failed.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use gdsync::hca::ParseEndpointError;
@@ -222,7 +223,10 @@ impl fmt::Display for Operation {
 
 /// A failed request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{operation} {request} ({bytes} bytes, rank {peer}) failed: {cause}")]
+#[error(
+    "{operation} {request} ({bytes} bytes, rank {peer}) failed: {cause}{}",
+    first.as_ref().map_or_else(String::new, |first| format!(": {first}"))
+)]
 pub struct Failure {
     /// The other rank.
     pub peer: u32,
@@ -234,6 +238,8 @@ pub struct Failure {
     pub bytes: u64,
     /// Why it failed.
     pub cause: Cause,
+    /// Of a flushed request, the first failure of its connection, in words.
+    pub first: Option<Arc<str>>,
 }
 
 /// Why a request failed.

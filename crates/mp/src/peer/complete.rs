@@ -1,6 +1,7 @@
 //! Polls completions, gives each request its outcome, and fails a connection.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gdsync::wire::{Completion, Syndrome};
@@ -35,7 +36,7 @@ impl Peer {
             }
             let waited = start.elapsed();
             if waited >= timeout {
-                self.fail(&mut lane, (direction, request), Cause::TimedOut(timeout));
+                self.fail_late(&mut lane, direction);
                 let outcome = lane.of(direction).outcomes.remove(&request);
                 return Ok(outcome.unwrap_or_else(|| Err(self.unknown(request)))?);
             }
@@ -145,6 +146,7 @@ impl Peer {
             operation: entry.operation,
             bytes: entry.bytes,
             cause,
+            first: None,
         }
     }
 
@@ -167,15 +169,12 @@ impl Peer {
         Ok(bytes)
     }
 
-    /// Fails the connection because of a request that has not ended.
-    pub(super) fn fail(
-        &self,
-        lane: &mut Lane,
-        (direction, request): (Direction, u64),
-        cause: Cause,
-    ) {
-        let entry = lane.of(direction).entry(request);
-        let failure = entry.map(|entry| self.failure(entry, cause));
+    /// Fails the connection because a request is late. The oldest one is the cause: those after it cannot complete before.
+    pub(super) fn fail_late(&self, lane: &mut Lane, direction: Direction) {
+        let mut entries = lane.of(direction).entries.iter();
+        let oldest = entries.find(|entry| entry.is_posted());
+        let cause = Cause::TimedOut(self.settings.timeout);
+        let failure = oldest.map(|entry| self.failure(entry, cause));
         let words = failure
             .as_ref()
             .map_or_else(String::new, Failure::to_string);
@@ -194,7 +193,7 @@ impl Peer {
         if lane.failed.is_some() {
             return;
         }
-        lane.failed = Some(words);
+        lane.failed = Some(words.clone());
         lane.deferred = VecDeque::new();
         // Ignored: a queue pair that cannot be stopped is already gone.
         let _ = self.settings.hca.stop(lane.endpoint);
@@ -216,6 +215,14 @@ impl Peer {
                 lane.of(direction).keep(&entry, Err(failure));
             }
         }
+        let first: Arc<str> = words.into();
+        for outcome in lane.outcomes() {
+            if let Err(failure) = outcome
+                && failure.cause == Cause::Flushed
+            {
+                failure.first = Some(Arc::clone(&first));
+            }
+        }
         if let Some((direction, failure)) = culprit
             && let Some(Err(outcome)) = lane.of(direction).outcomes.get_mut(&failure.request)
             && outcome.cause == Cause::Flushed
@@ -232,6 +239,7 @@ impl Peer {
             operation: crate::Operation::Send,
             bytes: 0,
             cause: Cause::Flushed,
+            first: None,
         }
     }
 }

@@ -200,6 +200,16 @@ impl Lane {
     }
 }
 
+impl Lane {
+    fn outcomes(&mut self) -> impl Iterator<Item = &mut Result<u64, Failure>> {
+        let (sends, receives) = (&mut self.sends, &mut self.receives);
+        sends
+            .outcomes
+            .values_mut()
+            .chain(receives.outcomes.values_mut())
+    }
+}
+
 impl Peer {
     pub fn new(rank: u32, settings: Arc<Settings>, pair: QueuePair) -> Self {
         let lane = Lane {

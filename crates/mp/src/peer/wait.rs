@@ -6,7 +6,6 @@ use gdsync::Watched;
 use gdsync::queue::Wait;
 
 use super::{Direction, Entry, Lane, OpenWait, Peer, State};
-use crate::error::Cause;
 use crate::stream::Batch;
 use crate::{Error, Operation};
 
@@ -135,15 +134,14 @@ impl Peer {
         if !lane.deferred.is_empty() {
             self.progress(&mut lane);
         }
-        let late = [Direction::Sends, Direction::Receives].into_iter();
-        let late = late.filter_map(|direction| {
-            let mut entries = lane.of(direction).entries.iter();
-            let late = entries.find(|entry| is_late(entry, now))?;
-            Some((direction, late.request))
-        });
-        let late: Vec<(Direction, u64)> = late.collect();
-        let culprit = late.into_iter().min_by_key(|(_, request)| *request)?;
-        self.fail(&mut lane, culprit, Cause::TimedOut(self.settings.timeout));
+        let mut is_late = |direction: &Direction| {
+            let mut entries = lane.of(*direction).entries.iter();
+            entries.any(|entry| is_late(entry, now))
+        };
+        let late = [Direction::Sends, Direction::Receives]
+            .into_iter()
+            .find(|direction| is_late(direction))?;
+        self.fail_late(&mut lane, late);
         lane.failed.clone()
     }
 

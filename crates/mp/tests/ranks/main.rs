@@ -5,6 +5,7 @@
 mod bootstraps;
 mod faults;
 mod messages;
+mod programs;
 mod streams;
 mod support;
 mod windows;
