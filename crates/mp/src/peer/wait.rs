@@ -134,13 +134,20 @@ impl Peer {
         if !lane.deferred.is_empty() {
             self.progress(&mut lane);
         }
-        let mut is_late = |direction: &Direction| {
+        // The time of sends whose doorbells a stream has not reached begins when it does.
+        let is_given = lane.on_stream.as_ref();
+        if is_given.is_some_and(|given| !given.is_rung().unwrap_or(true)) {
+            let deadline = now + self.settings.timeout;
+            let waits = lane.sends.entries.iter_mut();
+            let waits = waits.filter_map(|entry| entry.wait.as_mut()?.deadline.as_mut());
+            waits.for_each(|due| *due = deadline);
+        }
+        let is_late = |direction: &Direction| {
             let mut entries = lane.of(*direction).entries.iter();
             entries.any(|entry| is_late(entry, now))
         };
-        let late = [Direction::Sends, Direction::Receives]
-            .into_iter()
-            .find(|direction| is_late(direction))?;
+        let directions = [Direction::Sends, Direction::Receives].into_iter();
+        let late = { directions }.find(is_late)?;
         self.fail_late(&mut lane, late);
         lane.failed.clone()
     }
@@ -169,10 +176,14 @@ pub(super) fn is_open(wait: &Wait) -> bool {
     wait.busy().load_u32(0).is_ok_and(|busy| busy != 0)
 }
 
+/// True if its time is over and its CQE is not written. A stream that has not reached a wait for a written one is not late because of
+/// the peer.
 fn is_late(entry: &Entry, now: Instant) -> bool {
-    let due = |open: &&OpenWait| open.deadline.is_some_and(|deadline| deadline <= now);
-    let late = entry.wait.as_ref().filter(due);
-    late.is_some_and(|open| is_open(&open.wait))
+    let late = entry.wait.as_ref().filter(|open| {
+        let is_due = open.deadline.is_some_and(|deadline| deadline <= now);
+        is_due && is_open(&open.wait) && !open.wait.is_over().unwrap_or(false)
+    });
+    late.is_some()
 }
 
 /// Copies a received message to staged memory on the stream, after its wait.

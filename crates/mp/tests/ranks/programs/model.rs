@@ -79,6 +79,8 @@ pub struct Program {
     pub phases: Vec<Phase>,
     /// Of the last phase.
     pub fault: Option<Fault>,
+    /// Streams wait for requests. One that waits for a lost message delays those of other lanes beyond the timeout.
+    pub streams_wait: bool,
 }
 
 impl Program {
@@ -91,6 +93,7 @@ impl Program {
         Self {
             phases,
             fault: fault.flatten(),
+            streams_wait: random.is(70),
         }
     }
 }

@@ -24,11 +24,14 @@ struct Shared {
     changed: Condvar,
 }
 
+/// Messages with the times of their delivery.
+type Delayed = VecDeque<(Instant, Arc<dyn Link>, Message)>;
+
 #[derive(Debug)]
 struct State {
     random: Random,
     /// Delayed messages of each link, by ranks.
-    delayed: BTreeMap<(usize, usize), VecDeque<(Instant, Arc<dyn Link>, Message)>>,
+    delayed: BTreeMap<(usize, usize), Delayed>,
     /// Percentage of delayed and of duplicated messages.
     disturbed: usize,
     lost: Option<Lost>,
