@@ -307,6 +307,15 @@ impl Communicator {
     /// [`Error::Failed`]: after the timeout too, and then the connection to its peer has failed. [`Error::NotPosted`],
     /// [`Error::NoCompletion`].
     pub fn wait(&self, request: Request) -> Result<u64, Error> {
+        self.wait_for(&request)
+    }
+
+    /// [`Self::wait`] for a request that another owner frees. Its outcome is returned once.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::wait`]; [`Error::Ended`] the second time.
+    pub fn wait_for(&self, request: &Request) -> Result<u64, Error> {
         request.peer.wait(request.direction, request.number())
     }
 

@@ -134,6 +134,12 @@ pub enum Error {
         /// The request.
         request: u64,
     },
+    /// A request whose outcome was returned already.
+    #[error("request {request} has ended, and its outcome was returned already")]
+    Ended {
+        /// The request.
+        request: u64,
+    },
     /// A second wait of streams or kernels.
     #[error("a stream or kernel already waits for request {request}")]
     Waited {

@@ -47,9 +47,11 @@
 #![forbid(unsafe_code)]
 
 pub mod bootstrap;
+pub mod comm;
 mod communicator;
 mod connect;
 mod descriptors;
+mod device;
 mod error;
 pub mod launcher;
 mod monitor;
@@ -65,6 +67,7 @@ mod words;
 pub use bootstrap::Bootstrap;
 pub use communicator::{Communicator, Options};
 pub use descriptors::{DescriptorQueue, SendDescriptor, WaitDescriptor};
+pub use device::{HcaKind, Opened, Selection};
 pub use error::{Cause, Error, Failure, Operation};
 pub use monitor::Report;
 pub use region::Region;

@@ -31,14 +31,16 @@ impl Peer {
                 }
             }
             self.progress(&mut lane);
-            if let Some(outcome) = lane.of(direction).outcomes.remove(&request) {
+            let waited = start.elapsed();
+            if waited >= timeout && lane.of(direction).position(request).is_some() {
+                self.fail_late(&mut lane, direction);
+            }
+            let requests = lane.of(direction);
+            if let Some(outcome) = requests.outcomes.remove(&request) {
                 return Ok(outcome?);
             }
-            let waited = start.elapsed();
-            if waited >= timeout {
-                self.fail_late(&mut lane, direction);
-                let outcome = lane.of(direction).outcomes.remove(&request);
-                return Ok(outcome.unwrap_or_else(|| Err(self.unknown(request)))?);
+            if requests.position(request).is_none() {
+                return Err(Error::Ended { request });
             }
             drop(lane);
             pause(waited);
@@ -230,17 +232,6 @@ impl Peer {
             *outcome = failure;
         }
         self.release(lane);
-    }
-
-    fn unknown(&self, request: u64) -> Failure {
-        Failure {
-            peer: self.rank,
-            request,
-            operation: crate::Operation::Send,
-            bytes: 0,
-            cause: Cause::Flushed,
-            first: None,
-        }
     }
 }
 

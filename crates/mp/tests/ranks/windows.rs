@@ -2,6 +2,7 @@
 
 use gdsync::MemoryLocation;
 use gpu::Compare;
+use mp::comm::Credits;
 use mp::{Condition, Error, MOST_INLINE, Options, Transfer};
 
 use super::support::{LONG, Rank, bytes, on_ranks, read};
@@ -157,6 +158,72 @@ fn waits_for_words() {
         }
         rank.end();
     });
+}
+
+/// The sender waits for each receive, so none is missing, however late it is posted.
+#[test]
+fn credits_order_receives_before_sends() {
+    on_ranks(
+        3,
+        Options {
+            retries: Some(0),
+            ..Options::default()
+        },
+        |rank: Rank| {
+            let ranks = &rank.ranks;
+            let credits = Credits::new(ranks).unwrap();
+            let (place, region) = rank.memory(8192);
+            let stream = rank.stream();
+            let mut streamed = Vec::new();
+            for round in 0..60_usize {
+                let by_stream = round % 3 == 1;
+                let mut requests = Vec::new();
+                for peer in ranks.peers() {
+                    let at = 4096 + peer as usize * 64;
+                    requests.push(ranks.receive(peer, &region, at..at + 64).unwrap());
+                    match by_stream {
+                        false => drop(credits.give(ranks, peer).unwrap()),
+                        true => streamed.push(credits.give_on(ranks, &stream, peer).unwrap()),
+                    }
+                }
+                place.write(0, &[round as u8; 64]).unwrap();
+                for peer in ranks.peers() {
+                    let send = Transfer::send(peer, &region, 0..64);
+                    requests.push(match by_stream {
+                        true => {
+                            credits.take_on(ranks, &stream, peer).unwrap();
+                            ranks.start_on(&stream, &send).unwrap()
+                        }
+                        false => {
+                            if round % 3 == 0 {
+                                credits.take(ranks, peer).unwrap();
+                            } else {
+                                while !credits.try_take(peer).unwrap() {}
+                            }
+                            ranks.start(&send).unwrap()
+                        }
+                    });
+                }
+                for request in requests {
+                    ranks.wait(request).unwrap();
+                }
+                for peer in ranks.peers() {
+                    assert_eq!(
+                        read(&place, 4096 + peer as usize * 64, 64),
+                        [round as u8; 64]
+                    );
+                }
+            }
+            for request in streamed {
+                ranks.wait(request).unwrap();
+            }
+            assert!(matches!(
+                credits.try_take(3),
+                Err(Error::NoPeer { rank: 3 })
+            ));
+            rank.end();
+        },
+    );
 }
 
 #[test]
