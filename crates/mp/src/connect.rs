@@ -10,7 +10,7 @@ use gdsync::queue::Waiting;
 use gdsync::{Allocator, MemoryLocation, Place};
 use gpu::StreamCapabilities;
 
-use crate::bootstrap::Bootstrap;
+use crate::bootstrap::{self, Bootstrap};
 use crate::error::gpu_failed;
 use crate::monitor::{Bell, Monitor, Report};
 use crate::peer::{Peer, Settings};
@@ -165,4 +165,19 @@ pub(crate) fn agree<T>(
         }
     }
     Ok((made, parts))
+}
+
+/// Tells the other ranks that this one cannot go on: their [`Selection::open`](crate::Selection::open) or [`connect`](crate::Communicator::connect)
+/// fails with this text, instead of waiting for this rank.
+///
+/// # Errors
+///
+/// As [`Bootstrap::all_gather`].
+pub fn give_up(
+    bootstrap: &mut dyn Bootstrap,
+    why: &str,
+    timeout: Duration,
+) -> Result<(), bootstrap::Error> {
+    let message = [&[!WELL], why.as_bytes()].concat();
+    bootstrap.all_gather(&message, timeout).map(drop)
 }

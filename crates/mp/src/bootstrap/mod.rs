@@ -5,6 +5,7 @@ mod local;
 mod mpi;
 mod tcp;
 
+pub use crate::connect::give_up;
 pub use files::Files;
 pub use local::Local;
 pub use mpi::Mpi;
