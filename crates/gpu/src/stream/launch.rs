@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::Stream;
-use crate::backend::{Kernel, Work};
+use crate::backend::{Kernel, Perform, Work};
 use crate::memory::{Held, Memory, aligned};
 use crate::pattern::Mismatches;
-use crate::{Allocation, DeviceMemory, DevicePtr, Error, HostMemory, Pattern, peer};
+use crate::{
+    Allocation, Compare, DeviceMemory, DevicePtr, Error, HostMemory, MemOp, Pattern, peer,
+};
 
 /// Timeout of each ping-pong wait, so that a dead peer does not hang the GPU.
 const PING_PONG_TIMEOUT: Duration = Duration::from_secs(10);
@@ -205,6 +207,37 @@ impl Stream {
         self.launch(&[gate.held()], Work::Launch(kernel))
     }
 
+    /// Launches a kernel that performs memory operations in order, as a program's kernel that drives a NIC itself does. `list` has
+    /// [`PERFORMED`] bytes for each. Barriers alone order writes; flushes are barriers, and waits are for 32 bits.
+    ///
+    /// The kernel writes the number of operations to the first word of `result`, or 2³¹ plus the number of those before a wait that takes
+    /// longer than `timeout`, which ends it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`] for a list that is too short and for a wait for 64 bits, [`Error::Misaligned`], [`Error::Pageable`],
+    /// [`Error::Kernel`], [`Error::Abandoned`].
+    pub fn perform(
+        &self,
+        operations: &[MemOp],
+        list: &DeviceMemory,
+        result: &HostMemory,
+        timeout: Duration,
+    ) -> Result<(), Error> {
+        let mut held = vec![list.held(), result.held()];
+        let ops = operations.iter().map(|op| op.address(&mut held));
+        let ops = ops.collect::<Result<Vec<_>, _>>()?;
+        let bytes = ops.iter().map(performed).collect::<Result<Vec<_>, _>>()?;
+        self.write(list, 0, &bytes.concat())?;
+        let perform = Perform {
+            ops: &ops,
+            list: list.word(0, 8)?,
+            result: result.word(0, 4)?,
+            limit: timeout,
+        };
+        self.launch(&held, Work::Perform(perform))
+    }
+
     /// Launches the ping-pong kernel: for i = 1 to `rounds`, waits until the first 32-bit word of
     /// `flag` is i, then writes i to the first word of `reply`. A flag of `u32::MAX`, or a
     /// ten-second timeout, ends it early with `u32::MAX` in `reply`.
@@ -322,6 +355,40 @@ pub fn data_word(round: u32) -> u32 {
         1 => 0x5a5a_5a5a,
         _ => 0xa5a5_a5a5,
     }
+}
+
+/// Bytes of an operation of [`Stream::perform`].
+pub const PERFORMED: usize = 24;
+
+/// An operation as `perform` in `kernels.ptx` reads it.
+fn performed(op: &MemOp<DevicePtr>) -> Result<[u8; PERFORMED], Error> {
+    let (code, value, address) = match *op {
+        MemOp::Write32 { at, value } => (0, value.into(), at.get()),
+        MemOp::Write64 { at, value } => (1, value, at.get()),
+        MemOp::Wait32 {
+            at, value, compare, ..
+        } => {
+            let code = match compare {
+                Compare::Geq => 2,
+                Compare::Eq => 3,
+                Compare::And => 4,
+                Compare::Nor => 5,
+            };
+            (code, value.into(), at.get())
+        }
+        MemOp::Wait64 { .. } => {
+            return Err(Error::Range {
+                offset: 0,
+                bytes: 8,
+                size: 4,
+            });
+        }
+        MemOp::Barrier | MemOp::FlushRemoteWrites => (6_u64, 0_u64, 0),
+    };
+    let mut bytes = [0; PERFORMED];
+    let words = [code, value, address].map(u64::to_le_bytes);
+    bytes.copy_from_slice(words.as_flattened());
+    Ok(bytes)
 }
 
 /// Address of the first `bytes` bytes, of aligned words.
