@@ -20,6 +20,7 @@ mod integrity;
 mod lanes;
 pub mod machine;
 pub mod p2p;
+mod processes;
 mod random;
 pub mod rdma;
 pub mod sampling;
