@@ -1,5 +1,7 @@
 //! Two children of one machine that talk to each other, each with deadlines. If one fails, the other is stopped.
 
+use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -19,6 +21,12 @@ const GRACE: Duration = Duration::from_secs(2);
 pub struct Both {
     local: ChildResult,
     remote: ChildResult,
+}
+
+/// Standard input for both children, connected.
+pub fn sockets() -> io::Result<[Stdio; 2]> {
+    let (local, remote) = UnixStream::pair()?;
+    Ok([local, remote].map(|socket| Stdio::from(OwnedFd::from(socket))))
 }
 
 /// Runs the local and the remote child, over the sockets of their standard input.

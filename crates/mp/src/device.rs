@@ -44,6 +44,8 @@ pub struct Selection {
 pub struct Opened {
     /// The HCA.
     pub hca: Arc<dyn Hca>,
+    /// Its kind, never [`HcaKind::Auto`].
+    pub kind: HcaKind,
     /// What it is, for people: `proxy of mlx5_0:1`.
     pub name: String,
     /// Why the GPU does not ring the doorbells of an mlx5 NIC, if it was to.
@@ -66,6 +68,7 @@ impl Selection {
             let hca = Software::connect(bootstrap, allocator.clone(), timeout)?;
             return Ok(Opened {
                 hca,
+                kind: self.kind,
                 name: "software HCA (SIMULATED)".to_owned(),
                 fallback: None,
             });
@@ -134,6 +137,7 @@ impl Selection {
                     drop(tried?);
                     return Ok(Opened {
                         hca: Arc::new(hca),
+                        kind: HcaKind::Mlx5,
                         name: format!("{name}:{number}, driven by the GPU"),
                         fallback: None,
                     });
@@ -142,6 +146,7 @@ impl Selection {
         }
         Ok(Opened {
             hca: Arc::new(ProxyHca::open(allocator.clone(), &context, options)?),
+            kind: HcaKind::Proxy,
             name: format!("proxy of {name}:{number}"),
             fallback,
         })

@@ -2,9 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use gpu::{
-    Allocation, Compare, Error, Gpu, HostMemory, Kind, MemOp, PERFORMED, Pattern, Shape, WRONG_DATA,
-};
+use gpu::{Allocation, Compare, Error, Gpu, HostMemory, Kind, MemOp, Pattern, Shape, WRONG_DATA};
 
 use crate::{MOMENT, TIMEOUT, sim};
 
@@ -175,8 +173,6 @@ fn ping_pong_on_one_gpu() {
 fn kernel_performs_operations() {
     let (gpu, stream) = sim();
     let words = gpu.pinned(64).unwrap();
-    let list = gpu.allocate(Allocation::Malloc, 8 * PERFORMED).unwrap();
-    let result = gpu.pinned(4).unwrap();
     let wait =
         |at, value, compare| MemOp::wait32(&words, at, value, compare).expect("a word in range");
     let operations = [
@@ -190,9 +186,9 @@ fn kernel_performs_operations() {
         MemOp::write32(&words, 28, 9).unwrap(),
     ];
     words.store_u32(24, u32::MAX).unwrap();
-    stream
-        .perform(&operations, &list, &result, TIMEOUT)
-        .unwrap();
+    let loaded = stream.load(&operations, TIMEOUT).unwrap();
+    assert!(loaded.late().is_err());
+    stream.perform(&loaded).unwrap();
     let seen = |at| words.load_u32(at).unwrap();
     let until = |at: usize, value| {
         while seen(at) != value {
@@ -207,11 +203,11 @@ fn kernel_performs_operations() {
     for (at, early, right) in [(16, 4, 3), (20, 1, 2), (24, u32::MAX, !1)] {
         words.store_u32(at, early).unwrap();
         std::thread::sleep(MOMENT);
-        assert_eq!((seen(28), result.load_u32(0).unwrap()), (0, 0), "{at}");
+        assert_eq!(seen(28), 0, "{at}");
         words.store_u32(at, right).unwrap();
     }
     stream.synchronize_within(TIMEOUT).unwrap();
-    assert_eq!((seen(28), result.load_u32(0).unwrap()), (9, 8));
+    assert_eq!((seen(28), loaded.late().unwrap()), (9, None));
 
     // A wait that takes too long ends it.
     words.store_u32(0, 4).unwrap();
@@ -221,16 +217,14 @@ fn kernel_performs_operations() {
         wait(0, 5, Compare::Geq),
         operations[7].clone(),
     ];
-    stream.perform(&late, &list, &result, MOMENT).unwrap();
+    let late = stream.load(&late, MOMENT).unwrap();
+    stream.perform(&late).unwrap();
     stream.synchronize_within(TIMEOUT).unwrap();
-    assert_eq!((seen(28), result.load_u32(0).unwrap()), (0, 1 << 31 | 1));
+    assert_eq!((seen(28), late.late().unwrap()), (0, Some(1)));
 
     let wide = [MemOp::wait64(&words, 0, 1, Compare::Eq).unwrap()];
-    let many = vec![MemOp::Barrier; 9];
-    for operations in [&wide[..], &many] {
-        let refused = stream.perform(operations, &list, &result, MOMENT);
-        assert!(matches!(refused, Err(Error::Range { .. })), "{refused:?}");
-    }
+    let refused = stream.load(&wide, MOMENT);
+    assert!(matches!(refused, Err(Error::Range { .. })), "{refused:?}");
 }
 
 #[test]
