@@ -332,8 +332,10 @@ impl Communicator {
     ) -> Result<(), Error> {
         let mut batch = Batch::new(stream, self.settings.can);
         let wait = self.words.take(word, condition)?;
-        self.words.add(&wait, &mut batch.program);
-        batch.flush().inspect_err(|_| self.words.abandon(&wait))
+        let added = self.words.add(&wait, &mut batch);
+        added
+            .and_then(|()| batch.flush())
+            .inspect_err(|_| self.words.abandon(&wait))
     }
 
     /// An empty descriptor queue.

@@ -102,14 +102,8 @@ impl DescriptorQueue {
         let added = items.try_for_each(|item| match item {
             Item::Send(peer, number) => peer.post_queued(number, &mut batch),
             Item::Wait(peer, direction, number) => peer.wait_queued(direction, number, &mut batch),
-            Item::WaitWord(wait) => {
-                self.words.add(&wait, &mut batch.program);
-                Ok(())
-            }
-            Item::WriteWord(word, value) => {
-                batch.program.write32(&word, 0, value);
-                Ok(())
-            }
+            Item::WaitWord(wait) => self.words.add(&wait, &mut batch),
+            Item::WriteWord(word, value) => batch.write(&word, 0, value),
         });
         // What was added before an error counts as posted.
         let flushed = batch.flush();

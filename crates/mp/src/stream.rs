@@ -1,11 +1,11 @@
 //! Streams, and batches of work for them.
 
-use gdsync::Program;
+use gdsync::{Error as QueueError, Place, lower};
 use gpu::{DeviceMemory, HostMemory, MemOp, StreamCapabilities};
 
-use crate::Error;
 use crate::error::gpu_failed;
 use crate::region::Staged;
+use crate::{Condition, Error};
 
 /// A stream that executes memory operations and copies in order: one of the crate `gpu`, or a C program's.
 pub trait Stream {
@@ -77,7 +77,7 @@ impl Stream for gpu::Stream {
 pub(crate) struct Batch<'s> {
     stream: &'s dyn Stream,
     can: StreamCapabilities,
-    pub program: Program,
+    ops: Vec<MemOp>,
 }
 
 impl<'s> Batch<'s> {
@@ -85,17 +85,45 @@ impl<'s> Batch<'s> {
         Self {
             stream,
             can,
-            program: Program::new(),
+            ops: Vec::new(),
         }
+    }
+
+    /// Adds the operations of a queue.
+    pub fn add<const N: usize>(
+        &mut self,
+        ops: Result<[MemOp; N], QueueError>,
+    ) -> Result<(), Error> {
+        self.ops.extend(ops?);
+        Ok(())
+    }
+
+    /// Adds a write of a word.
+    pub fn write(&mut self, place: &Place, offset: usize, value: u32) -> Result<(), Error> {
+        let at = place.word(offset, 4)?;
+        self.ops.push(MemOp::Write32 { at, value });
+        Ok(())
+    }
+
+    /// Adds a wait for the word at the beginning of a place.
+    pub fn wait(&mut self, place: &Place, condition: Condition) -> Result<(), Error> {
+        let Condition { compare, value } = condition;
+        let (at, flush) = (place.word(0, 4)?, true);
+        self.ops.push(MemOp::Wait32 {
+            at,
+            value,
+            compare,
+            flush,
+        });
+        Ok(())
     }
 
     /// Enqueues the memory operations so far.
     pub fn flush(&mut self) -> Result<(), Error> {
-        if self.program.is_empty() {
+        if self.ops.is_empty() {
             return Ok(());
         }
-        let ops = self.program.lowered(self.can)?;
-        self.program.clear();
+        let ops = lower::lower(self.ops.drain(..), self.can).map_err(QueueError::from)?;
         let posted = self.stream.batch(&ops);
         posted.map_err(gpu_failed("enqueue memory operations on a stream"))
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use gdsync::wire::{DataSegment, Wqe};
+use gdsync::wire::{DataSegment, Payload, Wqe};
 
 use crate::region::Copier;
 use crate::{Error, Operation, Region, Window};
@@ -141,19 +141,16 @@ impl<'a> Transfer<'a> {
     pub(crate) fn wqe(&self, copier: &Copier) -> Result<Wqe, Error> {
         let bytes = bytes_of(self.blocks())?;
         let remote = |window: &Window, offset| window.at(self.peer, offset, bytes);
-        if self.is_inline {
-            let wqe = match self.target {
-                Target::Put(window, offset) => Wqe::write(remote(window, offset)?, &[]),
-                _ => Wqe::send(&[]),
-            };
-            return Ok(wqe.inline(&self.inline_data(bytes, copier)?));
-        }
-        let segments = segments(self.region, self.blocks())?;
-        Ok(match self.target {
-            Target::Receive => Wqe::send(&segments),
-            Target::Put(window, offset) => Wqe::write(remote(window, offset)?, &segments),
-            Target::Get(window, offset) => Wqe::read(remote(window, offset)?, &segments),
-        })
+        let mut wqe = match self.target {
+            Target::Receive => Wqe::send(&[]),
+            Target::Put(window, offset) => Wqe::write(remote(window, offset)?, &[]),
+            Target::Get(window, offset) => Wqe::read(remote(window, offset)?, &[]),
+        };
+        wqe.payload = match self.is_inline {
+            true => Payload::Inline(self.inline_data(bytes, copier)?),
+            false => Payload::Segments(segments(self.region, self.blocks())?),
+        };
+        Ok(wqe)
     }
 
     fn inline_data(&self, bytes: u64, copier: &Copier) -> Result<Vec<u8>, Error> {

@@ -4,11 +4,12 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use gdsync::{Place, Program, Watched};
+use gdsync::{Place, Watched};
 use gpu::Compare;
 
 use crate::Error;
 use crate::peer::pause;
+use crate::stream::Batch;
 
 /// Most waits of streams for words that are open at a time.
 pub const MOST_WORDS: usize = 4096;
@@ -123,17 +124,15 @@ impl Words {
         })
     }
 
-    /// Adds a wait to a program, and starts its time.
-    pub fn add(&self, wait: &WordWait, program: &mut Program) {
-        let Condition { compare, value } = wait.condition;
-        program
-            .wait32(&wait.word, 0, value, compare)
-            .flush_remote_writes()
-            .write32(&self.busy, wait.slot * 4, 0);
+    /// Adds a wait to a batch, and starts its time.
+    pub fn add(&self, wait: &WordWait, batch: &mut Batch<'_>) -> Result<(), Error> {
+        batch.wait(&wait.word, wait.condition)?;
+        batch.write(&self.busy, wait.slot * 4, 0)?;
         let mut open = self.open();
         if let Some(open) = open.iter_mut().find(|open| open.slot == wait.slot) {
             open.deadline = Some(Instant::now() + self.timeout);
         }
+        Ok(())
     }
 
     /// Ends a wait that no stream got.

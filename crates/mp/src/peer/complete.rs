@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use gdsync::wire::{Completion, Syndrome};
 
-use super::{Direction, Entry, Lane, Peer, Requests, State, pause};
+use super::{Direction, Entry, Lane, Peer, Requests, Unposted, pause};
 use crate::error::Cause;
 use crate::{Error, Failure};
 
@@ -22,13 +22,14 @@ impl Peer {
         loop {
             let mut lane = self.lane();
             let requests = lane.of(direction);
-            if let Some(entry) = requests.entry(request) {
-                if !entry.is_waitable {
-                    return Err(Error::NoCompletion { request });
-                }
-                if !entry.is_posted() {
-                    return Err(Error::NotPosted { request });
-                }
+            if requests
+                .entry(request)
+                .is_some_and(|entry| !entry.is_waitable)
+            {
+                return Err(Error::NoCompletion { request });
+            }
+            if requests.unposted(request).is_some() {
+                return Err(Error::NotPosted { request });
             }
             self.progress(&mut lane);
             let waited = start.elapsed();
@@ -67,19 +68,17 @@ impl Peer {
             return;
         };
         entry.is_forgotten = true;
-        if entry.is_posted() {
+        let Some(unposted) = requests.take_unposted(request) else {
             return;
-        }
-        if let Some(open) = entry.wait.take() {
+        };
+        let wait = requests.entry(request).and_then(|entry| entry.wait.take());
+        if let Some(open) = wait {
             // Ignored: the words of a queue are accessible.
             let _ = open.wait.abandon();
         }
-        let state = std::mem::replace(&mut entry.state, State::Posted);
-        if let State::Prepared(prepared) | State::Queued(prepared) = state
-            && last == Some(request)
-        {
+        if last == Some(request) {
             // Ignored: the last WQE of the queue can be rolled back.
-            let _ = lane.roll_back(prepared);
+            let _ = lane.roll_back(unposted.prepared);
         }
     }
 
@@ -126,6 +125,8 @@ impl Peer {
         while let Some(entry) = requests.entries.pop_front_if(|entry| entry.number < number) {
             requests.keep(&entry, Ok(0));
         }
+        let is_over = |unposted: &mut Unposted| unposted.prepared.number() <= number;
+        while requests.unposted.pop_front_if(is_over).is_some() {}
         let entry = requests
             .entries
             .pop_front_if(|entry| entry.number == number)?;
@@ -173,8 +174,7 @@ impl Peer {
 
     /// Fails the connection because a request is late. The oldest one is the cause: those after it cannot complete before.
     pub(super) fn fail_late(&self, lane: &mut Lane, direction: Direction) {
-        let mut entries = lane.of(direction).entries.iter();
-        let oldest = entries.find(|entry| entry.is_posted());
+        let oldest = lane.of(direction).oldest_posted();
         let cause = Cause::TimedOut(self.settings.timeout);
         let failure = oldest.map(|entry| self.failure(entry, cause));
         let words = failure
@@ -200,8 +200,7 @@ impl Peer {
         // Ignored: a queue pair that cannot be stopped is already gone.
         let _ = self.settings.hca.stop(lane.endpoint);
         let start = Instant::now();
-        let is_posted = |requests: &Requests| requests.entries.iter().any(Entry::is_posted);
-        while (is_posted(&lane.sends) || is_posted(&lane.receives)) && start.elapsed() < FLUSH {
+        while (lane.sends.has_posted() || lane.receives.has_posted()) && start.elapsed() < FLUSH {
             // An error leaves the requests to the loop below.
             if self.poll(lane).is_err() {
                 break;
@@ -209,6 +208,7 @@ impl Peer {
             std::thread::yield_now();
         }
         for direction in [Direction::Sends, Direction::Receives] {
+            lane.of(direction).unposted.clear();
             let entries = std::mem::take(&mut lane.of(direction).entries);
             for mut entry in entries {
                 let waits = entry.wait.take().map(|open| open.wait);

@@ -91,6 +91,8 @@ struct Requests {
     next_completion: u32,
     /// Requests since the last signalled one.
     unsignalled: usize,
+    /// Those whose doorbells nobody has got yet, in order.
+    unposted: VecDeque<Unposted>,
     /// Of ended requests that nobody has waited for.
     outcomes: HashMap<u64, Result<u64, Failure>>,
 }
@@ -108,7 +110,6 @@ struct Entry {
     operation: Operation,
     bytes: u64,
     region: Region,
-    state: State,
     wait: Option<OpenWait>,
     /// The blocks, if the memory is staged: copied to the host before a send or put, to the GPU after a receive or get.
     staged: Vec<Range<usize>>,
@@ -116,18 +117,13 @@ struct Entry {
     is_forgotten: bool,
 }
 
+/// A prepared request.
 #[derive(Debug)]
-enum State {
-    Prepared(Prepared),
-    /// In a descriptor queue that is not posted yet.
-    Queued(Prepared),
-    Posted,
-}
-
-impl Entry {
-    fn is_posted(&self) -> bool {
-        matches!(self.state, State::Posted)
-    }
+struct Unposted {
+    request: u64,
+    prepared: Prepared,
+    /// It is in a descriptor queue.
+    is_queued: bool,
 }
 
 /// A stream's or a kernel's wait.
@@ -159,11 +155,26 @@ impl Requests {
         self.entries.get_mut(position)
     }
 
-    /// The requests before this one, first the oldest.
-    fn before(&self, request: u64) -> impl Iterator<Item = &Entry> {
-        self.entries
-            .iter()
-            .take_while(move |entry| entry.request < request)
+    fn unposted(&self, request: u64) -> Option<&Unposted> {
+        let unposted = &self.unposted;
+        let found = unposted.binary_search_by_key(&request, |unposted| unposted.request);
+        unposted.get(found.ok()?)
+    }
+
+    /// Takes the WQE of a prepared request, which then counts as posted.
+    fn take_unposted(&mut self, request: u64) -> Option<Unposted> {
+        let unposted = &self.unposted;
+        let found = unposted.binary_search_by_key(&request, |unposted| unposted.request);
+        self.unposted.remove(found.ok()?)
+    }
+
+    fn has_posted(&self) -> bool {
+        self.entries.len() > self.unposted.len()
+    }
+
+    fn oldest_posted(&self) -> Option<&Entry> {
+        let mut entries = self.entries.iter();
+        entries.find(|entry| self.unposted(entry.request).is_none())
     }
 
     fn push(&mut self, entry: Entry) {

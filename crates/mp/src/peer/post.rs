@@ -7,7 +7,7 @@ use gdsync::Place;
 use gdsync::queue::Prepared;
 use gpu::MemOp;
 
-use super::{Entry, Lane, Peer, State, pause};
+use super::{Entry, Lane, Peer, Unposted, pause};
 use crate::stream::{Batch, Stream};
 use crate::transfer::{bytes_of, segments};
 use crate::{Error, Operation, Region, Transfer};
@@ -42,7 +42,6 @@ impl Peer {
                 bytes,
                 staged: staged(region, blocks),
                 region: region.clone(),
-                state: State::Posted,
                 wait: None,
                 is_forgotten: false,
             });
@@ -72,9 +71,9 @@ impl Peer {
     pub fn start_on(&self, stream: &dyn Stream, transfer: &Transfer<'_>) -> Result<u64, Error> {
         self.prepare_then(transfer, |lane, request, prepared| {
             let mut batch = Batch::new(stream, self.settings.can);
-            let mut added = self.check_order(lane, request - 1);
+            let mut added = self.check_order(lane, request);
             added = added.and_then(|()| lane.stage(request, &mut batch));
-            batch.program.ring(&prepared);
+            added = added.and_then(|()| batch.add(prepared.operations()));
             if let Err(error) = added.and_then(|()| batch.flush()) {
                 lane.roll_back(prepared)?;
                 return Err(error);
@@ -87,9 +86,11 @@ impl Peer {
     /// Prepares a transfer for [`Self::post`], [`Self::queue`] or [`Self::expose`].
     pub fn prepare(&self, transfer: &Transfer<'_>) -> Result<u64, Error> {
         self.prepare_then(transfer, |lane, request, prepared| {
-            if let Some(entry) = lane.sends.entry(request) {
-                entry.state = State::Prepared(prepared);
-            }
+            lane.sends.unposted.push_back(Unposted {
+                request,
+                prepared,
+                is_queued: false,
+            });
             Ok(())
         })
     }
@@ -98,10 +99,10 @@ impl Peer {
     pub fn post(&self, request: u64, batch: &mut Batch<'_>) -> Result<(), Error> {
         let mut lane = self.lane();
         self.check(&lane)?;
-        self.check_order(&lane, request - 1)?;
+        self.check_order(&lane, request)?;
         lane.stage(request, batch)?;
-        let prepared = lane.take_prepared(request)?;
-        batch.program.ring(&prepared);
+        let prepared = lane.take_prepared(request, false)?;
+        batch.add(prepared.operations())?;
         lane.given(prepared);
         Ok(())
     }
@@ -110,16 +111,18 @@ impl Peer {
     pub fn queue(&self, request: u64) -> Result<(), Error> {
         let mut lane = self.lane();
         self.check(&lane)?;
-        let is_prepared = |entry: &&Entry| matches!(entry.state, State::Prepared(_));
-        let first = lane.sends.before(request).find(is_prepared);
-        if let Some(first) = first.map(|entry| entry.request) {
-            return Err(self.out_of_order(request, first));
+        let mut unposted = lane.sends.unposted.iter_mut();
+        let first = unposted.find(|unposted| !unposted.is_queued);
+        match first.filter(|first| first.request <= request) {
+            None => Err(Error::Posted { request }),
+            Some(first) if first.request < request => {
+                Err(self.out_of_order(request, first.request))
+            }
+            Some(first) => {
+                first.is_queued = true;
+                Ok(())
+            }
         }
-        let prepared = lane.take_prepared(request)?;
-        if let Some(entry) = lane.sends.entry(request) {
-            entry.state = State::Queued(prepared);
-        }
-        Ok(())
     }
 
     /// Adds a queued transfer to a batch. Those queued before it were added before.
@@ -127,12 +130,8 @@ impl Peer {
         let mut lane = self.lane();
         self.check(&lane)?;
         lane.stage(request, batch)?;
-        let entry = lane.sends.entry(request);
-        let state = entry.map(|entry| std::mem::replace(&mut entry.state, State::Posted));
-        let Some(State::Queued(prepared)) = state else {
-            return Err(Error::Posted { request });
-        };
-        batch.program.ring(&prepared);
+        let prepared = lane.take_prepared(request, true)?;
+        batch.add(prepared.operations())?;
         lane.given(prepared);
         Ok(())
     }
@@ -141,7 +140,7 @@ impl Peer {
     pub fn expose(&self, request: u64) -> Result<[MemOp<Place>; 3], Error> {
         let mut lane = self.lane();
         self.check(&lane)?;
-        self.check_order(&lane, request - 1)?;
+        self.check_order(&lane, request)?;
         if lane
             .sends
             .entry(request)
@@ -150,7 +149,7 @@ impl Peer {
             let used = "sent by a kernel";
             return Err(Error::Staged { used });
         }
-        let prepared = lane.take_prepared(request)?;
+        let prepared = lane.take_prepared(request, false)?;
         let ops = prepared.ops();
         lane.given(prepared);
         Ok(ops)
@@ -193,7 +192,6 @@ impl Peer {
                     false => Vec::new(),
                 },
                 region: transfer.region.clone(),
-                state: State::Posted,
                 wait: None,
                 is_forgotten: false,
             });
@@ -207,7 +205,7 @@ impl Peer {
         queue: &'static str,
         mut attempt: impl FnMut(&mut Lane) -> Result<Result<u64, Full>, Error>,
     ) -> Result<u64, Error> {
-        let start = Instant::now();
+        let mut start = None;
         let (peer, timeout) = (self.rank, self.settings.timeout);
         loop {
             let mut lane = self.lane();
@@ -217,7 +215,7 @@ impl Peer {
             }
             self.progress(&mut lane);
             drop(lane);
-            let waited = start.elapsed();
+            let waited = start.get_or_insert_with(Instant::now).elapsed();
             if waited >= timeout {
                 return Err(Error::Full {
                     peer,
@@ -229,15 +227,13 @@ impl Peer {
         }
     }
 
-    /// Checks that no request up to this one is unposted.
-    fn check_order(&self, lane: &Lane, last: u64) -> Result<(), Error> {
-        let mut unposted = lane
-            .sends
-            .before(last + 1)
-            .filter(|entry| !entry.is_posted());
-        match unposted.next() {
-            None => Ok(()),
-            Some(first) => Err(self.out_of_order(last + 1, first.request)),
+    /// Checks that all requests before this one are posted.
+    fn check_order(&self, lane: &Lane, request: u64) -> Result<(), Error> {
+        match lane.sends.unposted.front() {
+            Some(first) if first.request < request => {
+                Err(self.out_of_order(request, first.request))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -251,16 +247,13 @@ impl Peer {
 }
 
 impl Lane {
-    /// Takes the WQE of a prepared transfer, which then counts as posted.
-    fn take_prepared(&mut self, request: u64) -> Result<Prepared, Error> {
-        let entry = self.sends.entry(request).ok_or(Error::Posted { request })?;
-        match std::mem::replace(&mut entry.state, State::Posted) {
-            State::Prepared(prepared) => Ok(prepared),
-            other => {
-                entry.state = other;
-                Err(Error::Posted { request })
-            }
-        }
+    /// Takes the WQE of a prepared transfer, in a descriptor queue or not. It then counts as posted.
+    fn take_prepared(&mut self, request: u64, is_queued: bool) -> Result<Prepared, Error> {
+        let found = self.sends.unposted(request);
+        let is_there = found.is_some_and(|unposted| unposted.is_queued == is_queued);
+        let taken = is_there.then(|| self.sends.take_unposted(request));
+        let taken = taken.flatten().map(|unposted| unposted.prepared);
+        taken.ok_or(Error::Posted { request })
     }
 
     /// Copies the blocks of a staged transfer on the stream, before its doorbell.
@@ -298,9 +291,8 @@ impl Lane {
             }
             self.on_stream = None;
         }
-        let mut entries = self.sends.entries.iter();
-        let unposted = entries.find(|entry| !entry.is_posted());
-        let unposted = unposted.map_or(u64::MAX, |entry| entry.number);
+        let unposted = self.sends.unposted.front();
+        let unposted = unposted.map_or(u64::MAX, |unposted| unposted.prepared.number());
         let is_free = |deferred: &mut Prepared| deferred.number() < unposted;
         while let Some(deferred) = self.deferred.pop_front_if(is_free) {
             deferred.ring()?;

@@ -5,7 +5,7 @@ use std::time::Instant;
 use gdsync::Watched;
 use gdsync::queue::Wait;
 
-use super::{Direction, Entry, Lane, OpenWait, Peer, State};
+use super::{Direction, Entry, Lane, OpenWait, Peer};
 use crate::stream::Batch;
 use crate::{Error, Operation};
 
@@ -21,7 +21,7 @@ impl Peer {
         let Some(wait) = self.take_wait(&mut lane, direction, request, false)? else {
             return Ok(());
         };
-        batch.program.wait(&wait, true);
+        batch.add(wait.operations(true))?;
         let entry = lane.of(direction).entry(request);
         entry.map_or(Ok(()), |entry| arrive_on(entry, batch))
     }
@@ -48,7 +48,7 @@ impl Peer {
         };
         if let Some(open) = &mut entry.wait {
             open.deadline = deadline;
-            batch.program.wait(&open.wait, true);
+            batch.add(open.wait.operations(true))?;
         }
         arrive_on(entry, batch)
     }
@@ -94,14 +94,14 @@ impl Peer {
                 Err(failure) => Err(failure.clone().into()),
             };
         }
+        let is_unposted = requests.unposted(request).map(|found| found.is_queued);
         let Some(entry) = requests.entry(request) else {
             return Ok(None);
         };
         let (true, Some(completion)) = (entry.is_waitable, entry.completion) else {
             return Err(Error::NoCompletion { request });
         };
-        let is_queueable = matches!(entry.state, State::Queued(_)) && is_queued;
-        if !entry.is_posted() && !is_queueable {
+        if is_unposted.is_some_and(|is_queueable| !is_queueable || !is_queued) {
             return Err(Error::NotPosted { request });
         }
         if entry.wait.is_some() {
