@@ -141,7 +141,7 @@ pub enum Error {
         request: u64,
     },
     /// A second wait of streams or kernels.
-    #[error("a stream or kernel already waits for request {request}")]
+    #[error("a stream or kernel waits for request {request} already, or has waited for it")]
     Waited {
         /// The request.
         request: u64,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use gdsync::wire::{Completion, Syndrome};
 
-use super::{Direction, Entry, Lane, Peer, Requests, Unposted, pause};
+use super::{Direction, Entry, Lane, Outcome, Peer, Requests, Unposted, pause};
 use crate::error::Cause;
 use crate::{Error, Failure};
 
@@ -38,7 +38,7 @@ impl Peer {
             }
             let requests = lane.of(direction);
             if let Some(outcome) = requests.outcomes.remove(&request) {
-                return Ok(outcome?);
+                return Ok(outcome.result?);
             }
             if requests.position(request).is_none() {
                 return Err(Error::Ended { request });
@@ -226,10 +226,11 @@ impl Peer {
             }
         }
         if let Some((direction, failure)) = culprit
-            && let Some(Err(outcome)) = lane.of(direction).outcomes.get_mut(&failure.request)
-            && outcome.cause == Cause::Flushed
+            && let Some(outcome) = lane.of(direction).outcomes.get_mut(&failure.request)
+            && let Err(flushed) = &mut outcome.result
+            && flushed.cause == Cause::Flushed
         {
-            *outcome = failure;
+            *flushed = failure;
         }
         self.release(lane);
     }
@@ -237,8 +238,10 @@ impl Peer {
 
 impl Requests {
     /// Keeps an outcome for the request's handle.
-    fn keep(&mut self, entry: &Entry, outcome: Result<u64, Failure>) {
+    fn keep(&mut self, entry: &Entry, result: Result<u64, Failure>) {
         if !entry.is_forgotten {
+            let was_waited = entry.wait.is_some();
+            let outcome = Outcome { result, was_waited };
             self.outcomes.insert(entry.request, outcome);
         }
     }

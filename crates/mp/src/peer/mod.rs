@@ -94,7 +94,15 @@ struct Requests {
     /// Those whose doorbells nobody has got yet, in order.
     unposted: VecDeque<Unposted>,
     /// Of ended requests that nobody has waited for.
-    outcomes: HashMap<u64, Result<u64, Failure>>,
+    outcomes: HashMap<u64, Outcome>,
+}
+
+/// How a request ended.
+#[derive(Debug)]
+struct Outcome {
+    result: Result<u64, Failure>,
+    /// A stream or kernel has waited for it.
+    was_waited: bool,
 }
 
 /// A request that has not ended.
@@ -218,6 +226,7 @@ impl Lane {
             .outcomes
             .values_mut()
             .chain(receives.outcomes.values_mut())
+            .map(|outcome| &mut outcome.result)
     }
 }
 

@@ -88,10 +88,13 @@ impl Peer {
             Direction::Sends => &mut lane.sends,
             Direction::Receives => &mut lane.receives,
         };
-        if let Some(outcome) = requests.outcomes.get(&request) {
-            return match outcome {
-                Ok(_) => Ok(None),
+        if let Some(outcome) = requests.outcomes.get_mut(&request) {
+            return match &outcome.result {
                 Err(failure) => Err(failure.clone().into()),
+                Ok(_) if std::mem::replace(&mut outcome.was_waited, true) => {
+                    Err(Error::Waited { request })
+                }
+                Ok(_) => Ok(None),
             };
         }
         let is_unposted = requests.unposted(request).map(|found| found.is_queued);

@@ -42,6 +42,9 @@ fn streams_exchange_messages() {
             requests.push(received);
         }
         stream.synchronize_within(LONG).unwrap();
+        // Also of a request that has ended.
+        let again = ranks.wait_on(&stream, [&requests[1]]);
+        assert!(matches!(again, Err(Error::Waited { .. })), "{again:?}");
         for request in requests {
             ranks.wait(request).unwrap();
         }
@@ -250,6 +253,7 @@ fn kernels_send_and_wait() {
         let (place, region) = rank.memory(4096);
         let stream = rank.stream();
         let received = ranks.receive(peer, &region, 100..200).unwrap();
+        let second = ranks.receive(peer, &region, 200..300).unwrap();
         let arrives = ranks.wait_descriptor(&received).unwrap();
         place.write(0, &bytes(ranks.rank() as u8, 100)).unwrap();
         let sent = ranks
@@ -264,13 +268,18 @@ fn kernels_send_and_wait() {
         ranks.barrier().unwrap();
         kernel(&stream, leaves, [done, arrives]);
         stream.synchronize_within(LONG).unwrap();
-        // Ended: the descriptor is satisfied.
         assert_eq!(ranks.wait(received).unwrap(), 100);
         assert!(sent.has_ended());
-        let over = ranks.wait_descriptor(&sent).unwrap();
-        kernel_wait(&stream, over);
-        stream.synchronize_within(LONG).unwrap();
         ranks.wait(sent).unwrap();
+        // Ended: the descriptor is satisfied.
+        let sent = ranks.start(&Transfer::send(peer, &region, 0..100)).unwrap();
+        ranks.wait(sent).unwrap();
+        while !second.has_ended() {
+            std::thread::yield_now();
+        }
+        kernel_wait(&stream, ranks.wait_descriptor(&second).unwrap());
+        stream.synchronize_within(LONG).unwrap();
+        assert_eq!(ranks.wait(second).unwrap(), 100);
         assert_eq!(read(&place, 100, 100), bytes(peer as u8, 100));
         rank.end();
     });
