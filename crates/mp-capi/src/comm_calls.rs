@@ -2,24 +2,25 @@
 
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_void};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use engine::comm::Credits;
+use engine::{Bootstrap, Communicator};
 use gdsync::{MemoryLocation, Place};
 use mpi_abi::Mpi;
 
-use crate::abi::{CudaStream, DescList, DevDescs, Handle, MpiHandle};
+use crate::abi::{CudaStream, DevDescs, Handle, MpiHandle};
 use crate::call_error::CallError;
 use crate::library::{Library, OpenRequest, library};
 use crate::message_calls::{Message, send};
 use crate::stream::ForeignStream;
 use crate::wait_calls::{has_ended, wait_all};
-use crate::{buffer, device_calls, environment, guard, handles, init_calls};
+use crate::{buffer, environment, guard, handles, init_calls};
 
 /// Credits, requests that are not waited for, and descriptors for kernels.
 #[derive(Debug)]
 pub(crate) struct Comm {
-    credits: Credits,
+    pub credits: Credits,
     /// Handles, oldest first.
     requests: Mutex<VecDeque<usize>>,
     descriptors: Mutex<Descriptors>,
@@ -27,15 +28,27 @@ pub(crate) struct Comm {
 
 /// Descriptors for kernels, in host memory that they read.
 #[derive(Debug)]
-struct Descriptors {
-    ring: Place,
+pub(crate) struct Descriptors {
+    pub ring: Place,
     /// The slot to return next.
-    slot: usize,
-    collected: Box<DevDescs>,
+    pub slot: usize,
+    pub collected: Box<DevDescs>,
 }
 
 /// Slots of the ring.
-const SLOTS: usize = 128;
+pub(crate) const SLOTS: usize = 128;
+
+impl Descriptors {
+    fn new(ranks: &Communicator) -> Result<Self, CallError> {
+        let bytes = SLOTS * size_of::<DevDescs>();
+        let ring = ranks.allocator().place(MemoryLocation::Host, bytes);
+        Ok(Self {
+            ring: ring.map_err(engine::Error::from)?,
+            slot: 0,
+            collected: Box::default(),
+        })
+    }
+}
 
 /// `COMM_USE_COMM`.
 #[unsafe(no_mangle)]
@@ -78,23 +91,30 @@ pub unsafe extern "C" fn comm_init(comm: MpiHandle, gpu_id: c_int) -> c_int {
     guard::call("comm_init", || {
         // SAFETY: the caller's promise.
         unsafe { init_calls::init(comm, None, 0, gpu_id) }?;
-        let library = library()?;
-        let credits = Credits::new(&library.ranks)?;
-        let bytes = SLOTS * size_of::<DevDescs>();
-        let ring = library.ranks.allocator().place(MemoryLocation::Host, bytes);
-        let made = Comm {
-            credits,
-            requests: Mutex::default(),
-            descriptors: Mutex::new(Descriptors {
-                ring: ring.map_err(engine::Error::from)?,
-                slot: 0,
-                collected: Box::default(),
-            }),
-        };
-        // Ignored: `init` has just made the library, without one.
-        let _ = library.comm.set(made);
-        Ok(())
+        add_comm()
     })
+}
+
+/// [`comm_init`] with another bootstrap, for fuzzing.
+#[doc(hidden)]
+pub fn comm_init_with(bootstrap: Box<dyn Bootstrap>) -> c_int {
+    guard::call("comm_init", || {
+        init_calls::connect(bootstrap, None, 0, 0)?;
+        add_comm()
+    })
+}
+
+/// Adds the comm part to a new library.
+fn add_comm() -> Result<(), CallError> {
+    let library = library()?;
+    let made = Comm {
+        credits: Credits::new(&library.ranks)?,
+        requests: Mutex::default(),
+        descriptors: Mutex::new(Descriptors::new(&library.ranks)?),
+    };
+    // Ignored: the library has just been made, without one.
+    let _ = library.comm.set(made);
+    Ok(())
 }
 
 /// Ends what [`comm_init`] has made.
@@ -104,7 +124,7 @@ pub extern "C" fn comm_finalize() {
 }
 
 /// Calls `body` with the open library and its comm part.
-fn with(
+pub(crate) fn with(
     function: &'static str,
     body: impl FnOnce(&Library, &Comm) -> Result<(), CallError>,
 ) -> c_int {
@@ -124,7 +144,7 @@ impl Comm {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn descriptors(&self) -> MutexGuard<'_, Descriptors> {
+    pub fn descriptors(&self) -> MutexGuard<'_, Descriptors> {
         self.descriptors
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -226,7 +246,7 @@ pub unsafe extern "C" fn comm_test_ready(rank: c_int, ready: *mut c_int) -> c_in
 /// `kind` is a datatype of the MPI library in this process; `reg` is NULL, misaligned, or readable and writable, `req` is NULL, misaligned
 /// or writable; `buf` stays allocated while it is registered.
 #[expect(clippy::too_many_arguments, reason = "those of the C functions")]
-unsafe fn message(
+pub(crate) unsafe fn message(
     function: &'static str,
     buf: *mut c_void,
     size: usize,
@@ -431,116 +451,6 @@ pub extern "C" fn comm_progress() -> c_int {
             .count();
         Ok(c_int::try_from(ended).unwrap_or(c_int::MAX))
     })
-}
-
-impl<T> DescList<T> {
-    /// Adds what `make` returns, which is called only if there is space.
-    fn push(&mut self, make: impl FnOnce() -> Result<T, CallError>) -> Result<(), CallError> {
-        let at = usize::try_from(self.count).unwrap_or(usize::MAX);
-        *self.list.get_mut(at).ok_or(CallError::DescsFull)? = make()?;
-        self.count += 1;
-        Ok(())
-    }
-}
-
-/// Collects a wait for a rank's next receive.
-#[unsafe(no_mangle)]
-pub extern "C" fn comm_prepare_wait_ready(rank: c_int) -> c_int {
-    with("comm_prepare_wait_ready", |_, comm| {
-        let rank = buffer::rank(rank)?;
-        comm.descriptors().collected.ready.push(|| {
-            let (word, condition) = comm.credits.take_by_kernel(rank)?;
-            Ok(device_calls::word_of(&word, condition.value))
-        })
-    })
-}
-
-/// Prepares a send of `size` elements, and collects it.
-///
-/// # Safety
-///
-/// As [`comm_isend_on_stream`], without a stream.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn comm_prepare_isend(
-    buf: *mut c_void,
-    size: usize,
-    kind: MpiHandle,
-    reg: *mut Handle,
-    rank: c_int,
-    req: *mut Handle,
-) -> c_int {
-    let prepare = |comm: &Comm, message: &Message| {
-        let library: &Arc<Library> = &message.library;
-        let mut prepared = None;
-        comm.descriptors().collected.tx.push(|| {
-            let open = prepared.insert(OpenRequest {
-                request: library.ranks.prepare(&message.send())?,
-                has_completion: true,
-            });
-            device_calls::send(library, open)
-        })?;
-        prepared.ok_or(CallError::DescsFull)
-    };
-    // SAFETY: the caller's promise.
-    unsafe {
-        message(
-            "comm_prepare_isend",
-            buf,
-            size,
-            kind,
-            reg,
-            rank,
-            req,
-            prepare,
-        )
-    }
-}
-
-/// Collects waits for requests. They stay as they are: [`comm_flush`] frees them.
-///
-/// # Safety
-///
-/// `reqs` is NULL, misaligned, or has `count` handles.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn comm_prepare_wait_all(count: c_int, reqs: *mut Handle) -> c_int {
-    with("comm_prepare_wait_all", |library, comm| {
-        // SAFETY: the caller's promise.
-        let handles = unsafe { handles::all("reqs", reqs, buffer::size(count)?) }?;
-        let mut descriptors = comm.descriptors();
-        let waits = &mut descriptors.collected.wait;
-        let requests = crate::stream_calls::requests(library, &handles)?;
-        if waits.count as usize + requests.len() > waits.list.len() {
-            return Err(CallError::DescsFull);
-        }
-        for open in &requests {
-            waits.push(|| device_calls::wait(library, open))?;
-        }
-        Ok(())
-    })
-}
-
-/// The collected descriptors, in memory that kernels read; valid for 127 more calls. NULL without [`comm_init`].
-#[unsafe(no_mangle)]
-pub extern "C" fn comm_prepared_requests() -> *mut DevDescs {
-    let mut found = std::ptr::null_mut();
-    with("comm_prepared_requests", |_, comm| {
-        let mut descriptors = comm.descriptors();
-        let collected = std::mem::take(&mut descriptors.collected);
-        let bytes = size_of::<DevDescs>();
-        let at = descriptors.slot * bytes;
-        descriptors.slot = (descriptors.slot + 1) % SLOTS;
-        let start: *const u8 = std::ptr::from_ref(&*collected).cast();
-        // SAFETY: a whole structure without hidden padding, so every byte is initialized.
-        let copied = unsafe { std::slice::from_raw_parts(start, bytes) };
-        let slot = descriptors
-            .ring
-            .part(at, bytes)
-            .map_err(engine::Error::from)?;
-        slot.write(0, copied).map_err(engine::Error::from)?;
-        found = std::ptr::with_exposed_provenance_mut(slot.address() as usize);
-        Ok(())
-    });
-    found
 }
 
 /// Registers memory, unless `*reg` is not NULL.

@@ -3,8 +3,8 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use engine::bootstrap::{Mpi as Bootstrap, give_up};
-use engine::{Communicator, HcaKind, Options, Selection};
+use engine::bootstrap::{self, give_up};
+use engine::{Bootstrap, Communicator, HcaKind, Options, Selection};
 use gdrcopy::Gdr;
 use gdsync::{Allocator, MemoryLocation, Pages};
 use gpu::Gpu;
@@ -79,14 +79,33 @@ pub(crate) unsafe fn init(
     flags: c_int,
     gpu_id: c_int,
 ) -> Result<(), CallError> {
+    // SAFETY: the caller's promise.
+    let communicator = unsafe { Mpi::find()?.communicator(comm) }?;
+    connect(
+        Box::new(bootstrap::Mpi::new(communicator)),
+        peers,
+        flags,
+        gpu_id,
+    )
+}
+
+/// [`mp_init`] with another bootstrap, for fuzzing.
+#[doc(hidden)]
+pub fn mp_init_with(bootstrap: Box<dyn Bootstrap>, peers: Vec<c_int>) -> c_int {
+    guard::call(INIT, || connect(bootstrap, Some(peers), 0, 0))
+}
+
+pub(crate) fn connect(
+    mut bootstrap: Box<dyn Bootstrap>,
+    peers: Option<Vec<c_int>>,
+    flags: c_int,
+    gpu_id: c_int,
+) -> Result<(), CallError> {
     let mut slot = slot();
     if slot.is_some() {
         return Err(CallError::Initialized);
     }
-    // SAFETY: the caller's promise.
-    let communicator = unsafe { Mpi::find()?.communicator(comm) }?;
-    log::set_rank(communicator.rank());
-    let mut bootstrap = Box::new(Bootstrap::new(communicator));
+    log::set_rank(bootstrap.rank());
     log_settings();
     let prepared = options(peers, flags).and_then(|options| {
         let (gpu, allocator) = open(gpu_id, &options)?;

@@ -24,6 +24,7 @@ mod stream;
 mod words;
 
 mod comm_calls;
+mod comm_kernel_calls;
 mod device_calls;
 mod init_calls;
 mod memory_calls;
@@ -35,16 +36,16 @@ mod window_calls;
 
 pub use comm_calls::{
     comm_deregister, comm_finalize, comm_flush, comm_init, comm_irecv, comm_isend,
-    comm_isend_on_stream, comm_prepare_isend, comm_prepare_wait_all, comm_prepare_wait_ready,
-    comm_prepared_requests, comm_progress, comm_register, comm_select_device, comm_send_ready,
+    comm_isend_on_stream, comm_progress, comm_register, comm_select_device, comm_send_ready,
     comm_send_ready_on_stream, comm_test_ready, comm_use_comm, comm_use_model_ki,
     comm_use_model_sa, comm_wait, comm_wait_all, comm_wait_all_on_stream, comm_wait_ready,
     comm_wait_ready_on_stream,
 };
+pub use comm_kernel_calls::{
+    comm_prepare_isend, comm_prepare_wait_all, comm_prepare_wait_ready, comm_prepared_requests,
+};
 pub use device_calls::{get_send_descriptor, get_wait_descriptor, get_word_descriptor};
 pub use init_calls::{mp_finalize, mp_init, mp_query_param};
-#[doc(hidden)]
-pub use library::simulate;
 pub use memory_calls::{mp_deregister, mp_register};
 pub use message_calls::{mp_irecv, mp_irecv_on_stream, mp_irecvv, mp_isend, mp_isendv};
 pub use queue_calls::{
@@ -65,3 +66,5 @@ pub use window_calls::{
     mp_iget, mp_iget_on_stream, mp_iput, mp_iput_on_stream, mp_iput_post_all_on_stream,
     mp_iput_post_on_stream, mp_put_prepare, mp_window_create, mp_window_destroy,
 };
+#[doc(hidden)]
+pub use {comm_calls::comm_init_with, init_calls::mp_init_with, library::simulate};

@@ -84,15 +84,13 @@ pub struct Program {
 }
 
 impl Program {
-    pub fn random(random: &mut Random, ranks: usize, percent: usize) -> Self {
+    pub fn random(random: &mut Random, ranks: usize, has_fault: bool) -> Self {
         let count = 1 + random.below(2);
         let phases: Vec<Phase> = (0..count).map(|_| phase(random, ranks)).collect();
-        let fault = random
-            .is(percent)
-            .then(|| fault(random, &phases[count - 1]));
+        let fault = has_fault.then(|| fault(random, &phases[count - 1]));
         Self {
             phases,
-            fault: fault.flatten(),
+            fault,
             streams_wait: random.is(70),
         }
     }
@@ -164,33 +162,26 @@ fn split(random: &mut Random, start: usize, bytes: usize) -> Vec<Piece> {
     pieces
 }
 
-fn fault(random: &mut Random, phase: &Phase) -> Option<Fault> {
+fn fault(random: &mut Random, phase: &Phase) -> Fault {
     let ranks = phase.len();
-    if random.is(15) {
-        return Some(Fault::Dead {
-            rank: random.below(ranks),
-            silently: random.is(30),
-        });
-    }
     let (from, to) = (random.below(ranks), random.below(ranks));
     let lane = &phase[from][to];
     let index = random.below(lane.len().max(1));
     let last_send = lane.iter().rposition(|op| matches!(op, Op::Send { .. }));
-    Some(match (lane.is_empty(), random.below(10)) {
-        (true, _) => return None,
-        (false, 0) => Fault::Lost {
+    match (random.below(4), last_send) {
+        (0, _) if !lane.is_empty() => Fault::Lost {
             from,
             to,
             index,
             answer: random.is(50),
         },
-        (false, 1) => Fault::NoReceive {
-            from,
-            to,
-            index: last_send?,
+        (1, _) if !lane.is_empty() => Fault::Failed { from, to, index },
+        (2, Some(index)) => Fault::NoReceive { from, to, index },
+        _ => Fault::Dead {
+            rank: random.below(ranks),
+            silently: random.is(50),
         },
-        (false, _) => Fault::Failed { from, to, index },
-    })
+    }
 }
 
 /// The two memories of each rank. Even phases read the first one and write the second one.
