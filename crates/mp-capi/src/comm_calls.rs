@@ -11,7 +11,7 @@ use mpi_abi::Mpi;
 
 use crate::abi::{CudaStream, DevDescs, Handle, MpiHandle};
 use crate::call_error::CallError;
-use crate::library::{Library, OpenRequest, library};
+use crate::library::{Library, OpenRequest, library, slot};
 use crate::message_calls::{Message, send};
 use crate::stream::ForeignStream;
 use crate::wait_calls::{has_ended, wait_all};
@@ -107,13 +107,12 @@ pub fn comm_init_with(bootstrap: Box<dyn Bootstrap>) -> c_int {
 /// Adds the comm part to a new library.
 fn add_comm() -> Result<(), CallError> {
     let library = library()?;
-    let made = Comm {
-        credits: Credits::new(&library.ranks)?,
-        requests: Mutex::default(),
-        descriptors: Mutex::new(Descriptors::new(&library.ranks)?),
-    };
+    let made = Comm::new(&library.ranks).inspect_err(|_| {
+        // Without its comm part it could not be used, nor made again.
+        slot().take();
+    });
     // Ignored: the library has just been made, without one.
-    let _ = library.comm.set(made);
+    let _ = library.comm.set(made?);
     Ok(())
 }
 
@@ -136,6 +135,14 @@ pub(crate) fn with(
 }
 
 impl Comm {
+    fn new(ranks: &Communicator) -> Result<Self, CallError> {
+        Ok(Self {
+            credits: Credits::new(ranks)?,
+            requests: Mutex::default(),
+            descriptors: Mutex::new(Descriptors::new(ranks)?),
+        })
+    }
+
     fn track(&self, handle: Handle) {
         self.requests().push_back(handle.addr());
     }

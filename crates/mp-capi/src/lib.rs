@@ -67,4 +67,4 @@ pub use window_calls::{
     mp_iput_post_on_stream, mp_put_prepare, mp_window_create, mp_window_destroy,
 };
 #[doc(hidden)]
-pub use {comm_calls::comm_init_with, init_calls::mp_init_with, library::simulate};
+pub use {comm_calls::comm_init_with, init_calls::mp_init_with, library::simulate, log::silence};

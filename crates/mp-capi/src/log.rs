@@ -1,7 +1,7 @@
 //! Messages on standard error, in libmp's format: debug messages with `MP_ENABLE_DEBUG`, no warnings with `MP_ENABLE_WARN=0`.
 
 use std::fmt::{Arguments, Write as _};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::environment::environment;
 
@@ -21,8 +21,19 @@ pub(crate) fn set_rank(rank: u32) {
     RANK.store(rank, Ordering::Relaxed);
 }
 
+static IS_SILENT: AtomicBool = AtomicBool::new(false);
+
+/// Drops all messages, for fuzzing.
+#[doc(hidden)]
+pub fn silence() {
+    IS_SILENT.store(true, Ordering::Relaxed);
+}
+
 /// Logs a message of a function.
 pub(crate) fn write(level: Level, function: &str, message: Arguments<'_>) {
+    if IS_SILENT.load(Ordering::Relaxed) {
+        return;
+    }
     let (name, is_on) = match level {
         Level::Debug => ("DBG ", environment().debug),
         Level::Info => ("INFO", true),
