@@ -1,19 +1,21 @@
 //! Runs the programs of tests/c.
 
+use std::process::Output;
+
 use crate::clib::succeed;
 use crate::support::{MPICH, MpiLibrary, OPEN_MPI, Program};
 
 /// Compiles and runs a program. Returns what it wrote to standard error.
 fn check(mpi: MpiLibrary, file: &str, arguments: &[&str], variables: &[(&str, &str)]) -> String {
-    let output = Program::compile(mpi, file).run(arguments, variables);
-    succeed(file, &output);
+    passed(file, &Program::compile(mpi, file).run(arguments, variables))
+}
+
+/// The standard error of two ranks that passed.
+fn passed(file: &str, output: &Output) -> String {
+    succeed(file, output);
     let (name, _) = file.split_once('.').expect("an extension");
     let text = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(
-        text,
-        format!("{name}: ok\n").repeat(2),
-        "{file} {variables:?}"
-    );
+    assert_eq!(text, format!("{name}: ok\n").repeat(2));
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -48,6 +50,14 @@ fn programs_under_open_mpi() {
 #[ignore = "needs MPICH, a C compiler, libibverbs-dev"]
 fn programs_under_mpich() {
     all(MPICH);
+}
+
+#[test]
+#[ignore = "needs MPICH, a C compiler, libibverbs-dev, libmlx5"]
+fn programs_over_libmlx5() {
+    for file in ["messages.c", "windows.c"] {
+        passed(file, &Program::compile(MPICH, file).run_on_mlx5());
+    }
 }
 
 #[test]

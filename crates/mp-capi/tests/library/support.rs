@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use fake_nvml_build::{Driver, cuda};
+use fake_nvml_build::{Driver, cuda, uverbs};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -80,6 +80,33 @@ impl Program {
 
     /// Runs it as two ranks over the software HCA.
     pub fn run(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+        self.launch(&[], arguments, variables)
+    }
+
+    /// Runs it as two ranks over libmlx5, each with a NIC in software.
+    pub fn run_on_mlx5(&self) -> Output {
+        let sysfs = self.directory.path().join("sysfs");
+        let nic = uverbs::nic(&sysfs).expect("a NIC");
+        let nic = nic
+            .iter()
+            .map(|(name, value)| format!("{name}={}", value.to_str().expect("text")));
+        // Only the ranks have it, and MPI does not use it.
+        let prefix: Vec<String> = ["env".to_owned()].into_iter().chain(nic).collect();
+        let peers = self.directory.path().join("peers");
+        fs::create_dir_all(&peers).expect("a directory");
+        let variables = [
+            ("MP_HCA", "mlx5"),
+            ("FAKE_UVERBS_PEERS", peers.to_str().expect("text")),
+            ("UCX_TLS", "self,sm,tcp"),
+            // Its hooks bypass the preloaded mmap.
+            ("UCX_MEM_MMAP_HOOK_MODE", "none"),
+            // The address sanitizer requires to be the first library, but the preloaded fake comes first. That is harmless.
+            ("ASAN_OPTIONS", "detect_leaks=0:verify_asan_link_order=0"),
+        ];
+        self.launch(&prefix, &[], &variables)
+    }
+
+    fn launch(&self, prefix: &[String], arguments: &[&str], variables: &[(&str, &str)]) -> Output {
         let machine = self.directory.path().join("machine.json");
         // As an H200.
         let gpu = json!({"memory": 1 << 30, "attributes": {"122": 1, "123": 1}});
@@ -97,6 +124,7 @@ impl Program {
         }
         command
             .args(["-n", "2"])
+            .args(prefix)
             .arg(&self.path)
             .args(arguments)
             .env("LD_LIBRARY_PATH", paths)
