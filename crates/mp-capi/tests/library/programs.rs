@@ -53,6 +53,21 @@ fn programs_under_mpich() {
 }
 
 #[test]
+#[ignore = "needs MPICH, a C compiler, libibverbs-dev"]
+fn example_of_the_documents() {
+    let text = include_str!("../c/two_ranks.c");
+    let page = include_str!("../../../../docs/tasks/libmp.md");
+    assert!(page.contains(text), "docs/tasks/libmp.md has other text");
+    let output = Program::compile(MPICH, "two_ranks.c").run(&[], &[]);
+    succeed("two_ranks.c", &output);
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    let expected = ["rank 0: hello from rank 1", "rank 1: hello from rank 0"];
+    assert_eq!(lines, expected);
+}
+
+#[test]
 #[ignore = "needs MPICH, a C compiler, libibverbs-dev, libmlx5"]
 fn programs_over_libmlx5() {
     for file in ["messages.c", "windows.c"] {

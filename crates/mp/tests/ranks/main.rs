@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod bootstraps;
+mod example;
 mod faults;
 mod messages;
 mod programs;
