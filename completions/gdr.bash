@@ -79,6 +79,9 @@ _gdr() {
             gdr__subcmd__help__subcmd__probe,host)
                 cmd="gdr__subcmd__help__subcmd__probe__subcmd__host"
                 ;;
+            gdr__subcmd__help__subcmd__probe,mp)
+                cmd="gdr__subcmd__help__subcmd__probe__subcmd__mp"
+                ;;
             gdr__subcmd__help__subcmd__probe,p2p)
                 cmd="gdr__subcmd__help__subcmd__probe__subcmd__p2p"
                 ;;
@@ -97,6 +100,9 @@ _gdr() {
             gdr__subcmd__probe,host)
                 cmd="gdr__subcmd__probe__subcmd__host"
                 ;;
+            gdr__subcmd__probe,mp)
+                cmd="gdr__subcmd__probe__subcmd__mp"
+                ;;
             gdr__subcmd__probe,p2p)
                 cmd="gdr__subcmd__probe__subcmd__p2p"
                 ;;
@@ -114,6 +120,9 @@ _gdr() {
                 ;;
             gdr__subcmd__probe__subcmd__help,host)
                 cmd="gdr__subcmd__probe__subcmd__help__subcmd__host"
+                ;;
+            gdr__subcmd__probe__subcmd__help,mp)
+                cmd="gdr__subcmd__probe__subcmd__help__subcmd__mp"
                 ;;
             gdr__subcmd__probe__subcmd__help,p2p)
                 cmd="gdr__subcmd__probe__subcmd__help__subcmd__p2p"
@@ -434,7 +443,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__help__subcmd__probe)
-            opts="copy host p2p rdma async"
+            opts="copy host p2p rdma async mp"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -476,6 +485,20 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__help__subcmd__probe__subcmd__host)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__help__subcmd__probe__subcmd__mp)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -560,7 +583,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe)
-            opts="-v -h --sysroot --from --color --library-timeout --verbose --help copy host p2p rdma async help"
+            opts="-v -h --sysroot --from --color --library-timeout --verbose --help copy host p2p rdma async mp help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -758,7 +781,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__help)
-            opts="copy host p2p rdma async help"
+            opts="copy host p2p rdma async mp help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -827,6 +850,20 @@ _gdr() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        gdr__subcmd__probe__subcmd__help__subcmd__mp)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         gdr__subcmd__probe__subcmd__help__subcmd__p2p)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
@@ -875,6 +912,84 @@ _gdr() {
                     return 0
                     ;;
                 --numa)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --profile)
+                    COMPREPLY=($(compgen -W "rdma async gdrcopy p2p mpi all" -- "${cur}"))
+                    return 0
+                    ;;
+                --sysroot)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --library-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__probe__subcmd__mp)
+            opts="-d -v -h --gpu --sim --quick --full --size --format --listen --rendezvous --secret-file --no-secret --hca --device --gid-index --mpi --no-mpi --profile --sysroot --from --color --library-timeout --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --gpu)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "table curve json svg" -- "${cur}"))
+                    return 0
+                    ;;
+                --listen)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rendezvous)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --secret-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --hca)
+                    COMPREPLY=($(compgen -W "mlx5 proxy sim" -- "${cur}"))
+                    return 0
+                    ;;
+                --device)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -d)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --gid-index)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --mpi)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

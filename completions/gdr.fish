@@ -336,20 +336,21 @@ complete -c gdr -n "__fish_gdr_using_subcommand fix" -s y -l yes -d 'Do not ask 
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -l force -d 'Also make repairs that gdr considers unsafe'
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async help" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async help" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async help" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async mp help" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async mp help" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async mp help" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async help" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async help" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async help" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async help" -f -a "copy" -d 'Map GPU memory for the CPU, verify every byte, and compare the copies with cuMemcpy'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async help" -f -a "host" -d 'Copy between host and GPU memory of every kind, verify every word, and find the best chunk size for staging'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async help" -f -a "p2p" -d 'Copy between GPUs with and without peer access, verify every word, and measure every pair, alone and all at once'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async help" -f -a "rdma" -d 'Move GPU memory with RDMA NICs, verify every byte at the destination, and measure as perftest does'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async help" -f -a "async" -d 'Let CUDA streams ring a NIC\'s doorbells and wait for its completions, and measure the latency'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async mp help" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async mp help" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async mp help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async mp help" -f -a "copy" -d 'Map GPU memory for the CPU, verify every byte, and compare the copies with cuMemcpy'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async mp help" -f -a "host" -d 'Copy between host and GPU memory of every kind, verify every word, and find the best chunk size for staging'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async mp help" -f -a "p2p" -d 'Copy between GPUs with and without peer access, verify every word, and measure every pair, alone and all at once'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async mp help" -f -a "rdma" -d 'Move GPU memory with RDMA NICs, verify every byte at the destination, and measure as perftest does'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async mp help" -f -a "async" -d 'Let CUDA streams ring a NIC\'s doorbells and wait for its completions, and measure the latency'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async mp help" -f -a "mp" -d 'Exchange messages between two processes by the CPU, by CUDA streams and by kernels, and measure them beside MPI'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async mp help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l gpu -d 'GPUs: all, a number as in gdr topo, a PCI address or a UUID; separate several with commas' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l size -d 'Measure only these sizes, such as 4096, 64KiB or 1MiB; separate several with commas' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
@@ -518,11 +519,46 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l full -d 'All tests, with more samples; a minute or more per GPU'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l gpu -d 'GPUs: all, a number as in gdr topo, a PCI address or a UUID; separate several with commas' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l size -d 'Measure only these sizes, such as 4096, 64KiB or 1MiB; separate several with commas' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
+curve\t'Bandwidth over size, as a chart in the terminal'
+json\t'For programs: schema gdr.probe/1'
+svg\t'Bandwidth over size, as a drawing'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l listen -d 'Wait up to an hour for gdr on the other machine [default: all addresses, port 18516]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l rendezvous -d 'Find the other process of a launcher: slurm, mpi, or a file that both machines see' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l secret-file -d 'Read the shared secret from this file of mode 0600 [default: the variable GDR_PROBE_SECRET]' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l hca -d 'Provider of the queues [default: mlx5 if the GPU can ring the NIC\'s doorbells, else proxy; sim with --sim]' -r -f -a "mlx5\t'An mlx5 NIC (ConnectX, BlueField); the GPU rings its doorbells'
+proxy\t'A CPU thread that posts to any RDMA device, for machines where the GPU cannot ring doorbells'
+sim\t'A software HCA in a CPU thread; every output says so'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -s d -l device -d 'NIC for mlx5 and proxy, such as mlx5_0 or mlx5_0:1 [default: the best NIC of each GPU]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l gid-index -d 'GID index at the port of the NIC [default: prefers RoCE v2 with an IPv4 address]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l mpi -d 'Launcher of MPI\'s own figures, a name or a path [default: mpirun if it is installed; none with --sim]' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l profile -d 'Profiles whose table `probe` sets when a result is slow [default: gdrcopy, mpi for host, p2p for p2p, rdma for rdma]' -r -f -a "rdma\t''
+async\t''
+gdrcopy\t''
+p2p\t''
+mpi\t''
+all\t''"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l sim -d 'Simulate every device that is not named, in host memory; needs no GPU, NIC or library, and every output says so'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l quick -d 'Only the most relevant tests, in less than 5 seconds per GPU'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l full -d 'All tests, with more samples; a minute or more per GPU'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l no-secret -d 'Use no secret, for two processes on the loopback address of this machine; any local user can connect'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l no-mpi -d 'Leave out MPI\'s own figures'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "copy" -d 'Map GPU memory for the CPU, verify every byte, and compare the copies with cuMemcpy'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "host" -d 'Copy between host and GPU memory of every kind, verify every word, and find the best chunk size for staging'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "p2p" -d 'Copy between GPUs with and without peer access, verify every word, and measure every pair, alone and all at once'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "rdma" -d 'Move GPU memory with RDMA NICs, verify every byte at the destination, and measure as perftest does'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "async" -d 'Let CUDA streams ring a NIC\'s doorbells and wait for its completions, and measure the latency'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "mp" -d 'Exchange messages between two processes by the CPU, by CUDA streams and by kernels, and measure them beside MPI'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo fix-acs undo snapshot doctor explain fix probe help" -f -a "topo" -d 'Show how GPUs, NICs and NVMe controllers are connected, and the best NIC of each GPU'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo fix-acs undo snapshot doctor explain fix probe help" -f -a "fix-acs" -d 'Allow direct traffic between GPUs and NICs through PCI switches'
@@ -538,3 +574,4 @@ complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "p2p" -d 'Copy between GPUs with and without peer access, verify every word, and measure every pair, alone and all at once'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "rdma" -d 'Move GPU memory with RDMA NICs, verify every byte at the destination, and measure as perftest does'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "async" -d 'Let CUDA streams ring a NIC\'s doorbells and wait for its completions, and measure the latency'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "mp" -d 'Exchange messages between two processes by the CPU, by CUDA streams and by kernels, and measure them beside MPI'

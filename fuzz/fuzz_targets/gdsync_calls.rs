@@ -26,6 +26,8 @@ const STREAMS: usize = 3;
 
 #[path = "gdsync_calls/calls.rs"]
 mod calls;
+#[path = "support/cuda.rs"]
+mod cuda;
 #[path = "gdsync_calls/machine.rs"]
 mod machine;
 
@@ -522,13 +524,8 @@ impl World<'_> {
             for thread in self.threads.drain(..) {
                 thread.join().unwrap();
             }
-            for &stream in &self.machine.streams {
-                assert_eq!(
-                    (self.machine.synchronize)(std::ptr::with_exposed_provenance_mut(stream)),
-                    0
-                );
-            }
-            assert_ne!(self.machine.context, 0);
+            self.machine.cuda.synchronize();
+            assert_ne!(self.machine.cuda.context, 0);
             let stream = self.stream(0);
             for at in 0..REQUESTS {
                 assert_eq!(
@@ -596,13 +593,7 @@ impl World<'_> {
     }
 
     fn stream(&self, stream: u8) -> *mut c_void {
-        match stream {
-            // None that is there.
-            255 => without_provenance_mut(0x12_3450),
-            stream => std::ptr::with_exposed_provenance_mut(
-                self.machine.streams[usize::from(stream) % STREAMS],
-            ),
-        }
+        self.machine.cuda.stream(stream)
     }
 }
 

@@ -92,7 +92,7 @@ fuzz_target!(|bytes: &[u8]| {
     });
     if let Ok(Some(place)) = place {
         assert!(place.size.is_none_or(|size| place.rank < size));
-        let _ = place.of_two();
+        let _ = place.job_name();
     }
 });
 

@@ -225,6 +225,21 @@ The nodes of the RDMA devices.",
         see_also: "gdr-probe(1), gdr-probe-rdma(1)",
     },
     Sections {
+        command: "probe mp",
+        examples: "\
+gdr probe mp
+Two processes of this machine, on the best NIC of each GPU.
+gdr probe mp --hca sim --mpi mpirun.mpich
+The software HCA, beside MPICH.
+mpirun -n 2 --host a,b gdr probe mp
+Two machines, beside the MPI library of mpirun.",
+        files: "\
+/dev/infiniband/uverbsN
+The nodes of the RDMA devices.",
+        exit_status: PROBE_STATUS,
+        see_also: "gdr-probe(1), gdr-probe-async(1), mpirun(1)",
+    },
+    Sections {
         command: "fix",
         examples: "\
 gdr fix --dry-run

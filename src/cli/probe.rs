@@ -49,6 +49,12 @@ pub enum ProbeWhat {
     /// stream to the NIC's doorbell, and messages driven by the stream, over a loop and to another process, compared
     /// with the same messages driven by the CPU. With --sysroot or --from nothing is measured.
     Async(AsyncProbe),
+    /// Exchange messages between two processes by the CPU, by CUDA streams and by kernels, and measure them beside MPI
+    ///
+    /// What libmp offers: sends and receives, puts and gets, between two processes of this machine or of two: run 'gdr
+    /// probe mp --listen' there and 'gdr probe mp HOST' here. srun -N2 and mpirun -n 2 start both ends. Every byte is
+    /// verified. With --sysroot or --from nothing is measured.
+    Mp(Box<MpProbe>),
 }
 
 /// `gdr probe host`.
@@ -74,45 +80,20 @@ pub struct P2pProbe {
 /// `gdr probe rdma`.
 #[derive(Debug, Args)]
 pub struct RdmaProbe {
-    /// Host that runs 'gdr probe rdma --listen': NAME or ADDRESS, and :PORT if it is not 18516
-    #[arg(value_name = "HOST")]
-    pub peer: Option<PeerName>,
-
     /// Options of every probe.
     #[command(flatten)]
     pub scope: Scope,
 
-    /// Wait up to an hour for gdr on the other machine [default: all addresses, port 18516]
-    ///
-    /// Prints the command for the other machine, with a secret for one peer. Clients without the secret are rejected,
-    /// and no memory is registered before.
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, conflicts_with = "peer")]
-    pub listen: Option<Option<ListenAt>>,
-
-    /// Find the other process of a launcher: slurm, mpi, or a file that both machines see
-    ///
-    /// Not needed with srun -N2 and mpirun -n 2: the processes use a file of mode 0600 in their working directory.
-    /// With srun they need no file if GDR_PROBE_SECRET is set for both.
-    #[arg(long, value_name = "HOW", conflicts_with_all = ["peer", "listen"])]
-    pub rendezvous: Option<Rendezvous>,
-
-    /// Read the shared secret from this file of mode 0600 [default: the variable GDR_PROBE_SECRET]
-    ///
-    /// A secret is 64 hexadecimal digits, as printed by --listen or by openssl rand -hex 32. It is never an argument,
-    /// because every local user can see arguments.
-    #[arg(long, value_name = "FILE", conflicts_with = "remote_device")]
-    pub secret_file: Option<PathBuf>,
-
-    /// Use no secret, for two processes on the loopback address of this machine; any local user can connect
-    #[arg(long, conflicts_with_all = ["secret_file", "rendezvous", "remote_device"])]
-    pub no_secret: bool,
+    /// The other machine.
+    #[command(flatten)]
+    pub peer: PeerArgs,
 
     /// NICs, such as mlx5_0 or mlx5_0:1; separate several with commas [default: the best NIC of each GPU]
     #[arg(long, short, value_name = "DEVICE", value_delimiter = ',')]
     pub device: Vec<DevicePort>,
 
     /// Use this port of this machine as the remote end [default: the same port]
-    #[arg(long, value_name = "DEVICE", conflicts_with_all = ["peer", "listen", "rendezvous"])]
+    #[arg(long, value_name = "DEVICE", conflicts_with_all = ["peer", "listen", "rendezvous", "secret_file", "no_secret"])]
     pub remote_device: Option<DevicePort>,
 
     /// GID index at every port [default: prefers RoCE v2 with an IPv4 address]
@@ -138,6 +119,39 @@ pub struct RdmaProbe {
     /// Print the equivalent perftest commands
     #[arg(long)]
     pub show_perftest: bool,
+}
+
+/// Where the other end of a probe is, if on another machine.
+#[derive(Debug, Args)]
+pub struct PeerArgs {
+    /// Host that runs the same probe with --listen: NAME or ADDRESS, and :PORT if it is not 18516
+    #[arg(value_name = "HOST")]
+    pub peer: Option<PeerName>,
+
+    /// Wait up to an hour for gdr on the other machine [default: all addresses, port 18516]
+    ///
+    /// Prints the command for the other machine, with a secret for one peer. Clients without the secret are rejected,
+    /// and no memory is registered before.
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, conflicts_with = "peer")]
+    pub listen: Option<Option<ListenAt>>,
+
+    /// Find the other process of a launcher: slurm, mpi, or a file that both machines see
+    ///
+    /// Not needed with srun -N2 and mpirun -n 2: the processes use a file of mode 0600 in their working directory.
+    /// With srun they need no file if GDR_PROBE_SECRET is set for both.
+    #[arg(long, value_name = "HOW", conflicts_with_all = ["peer", "listen"])]
+    pub rendezvous: Option<Rendezvous>,
+
+    /// Read the shared secret from this file of mode 0600 [default: the variable GDR_PROBE_SECRET]
+    ///
+    /// A secret is 64 hexadecimal digits, as printed by --listen or by openssl rand -hex 32. It is never an argument,
+    /// because every local user can see arguments.
+    #[arg(long, value_name = "FILE")]
+    pub secret_file: Option<PathBuf>,
+
+    /// Use no secret, for two processes on the loopback address of this machine; any local user can connect
+    #[arg(long, conflicts_with_all = ["secret_file", "rendezvous"])]
+    pub no_secret: bool,
 }
 
 /// `gdr probe async`.
@@ -170,6 +184,38 @@ pub enum AsyncHca {
     Proxy,
     /// A software HCA in a CPU thread; every output says so.
     Sim,
+}
+
+/// `gdr probe mp`.
+#[derive(Debug, Args)]
+pub struct MpProbe {
+    /// Options of every probe.
+    #[command(flatten)]
+    pub scope: Scope,
+
+    /// The other machine.
+    #[command(flatten)]
+    pub peer: PeerArgs,
+
+    /// Provider of the queues [default: mlx5 if the GPU can ring the NIC's doorbells, else proxy; sim with --sim]
+    #[arg(long, value_name = "HCA", value_enum)]
+    pub hca: Option<AsyncHca>,
+
+    /// NIC for mlx5 and proxy, such as mlx5_0 or mlx5_0:1 [default: the best NIC of each GPU]
+    #[arg(long, short, value_name = "DEVICE")]
+    pub device: Option<DevicePort>,
+
+    /// GID index at the port of the NIC [default: prefers RoCE v2 with an IPv4 address]
+    #[arg(long, value_name = "INDEX")]
+    pub gid_index: Option<u8>,
+
+    /// Launcher of MPI's own figures, a name or a path [default: mpirun if it is installed; none with --sim]
+    #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["peer", "listen", "rendezvous", "no_mpi"])]
+    pub mpi: Option<PathBuf>,
+
+    /// Leave out MPI's own figures
+    #[arg(long)]
+    pub no_mpi: bool,
 }
 
 /// Kind of memory that NICs move.

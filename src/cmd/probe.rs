@@ -11,8 +11,8 @@ use super::machine::Machine;
 use super::probe_copy::{copy_options, list_tests};
 use super::profiles::expectations;
 use crate::cli::{
-    self, AsyncHca, AsyncProbe, Global, NumaChoice, Probe, ProbeFormat, ProbeWhat, RdmaMemory,
-    RdmaMemoryPath, RdmaProbe, Rendezvous, style,
+    self, AsyncHca, AsyncProbe, Global, MpProbe, NumaChoice, PeerArgs, Probe, ProbeFormat,
+    ProbeWhat, RdmaMemory, RdmaMemoryPath, RdmaProbe, Rendezvous, style,
 };
 use crate::collect::CollectOptions;
 use crate::model::{PROBE_SCHEMA, ProbeReport};
@@ -27,7 +27,7 @@ use crate::probe::scope::{Nodes, Scope};
 use crate::probe::supervise;
 use crate::probe::verdict::{exit_code, failures};
 use crate::probe::watch::Interrupts;
-use crate::probe::{asynchronous, host, p2p, rdma};
+use crate::probe::{asynchronous, host, mp, p2p, rdma};
 use crate::render::probe as render;
 use crate::world::NvmlQuery;
 
@@ -57,9 +57,7 @@ pub fn run(
                 },
                 ..CollectOptions::default()
             },
-            ProbeWhat::Copy(_) | ProbeWhat::Host(_) | ProbeWhat::Rdma(_) | ProbeWhat::Async(_) => {
-                CollectOptions::default()
-            }
+            _ => CollectOptions::default(),
         },
         scope: match &options.what {
             ProbeWhat::Copy(options) => &options.scope,
@@ -67,14 +65,15 @@ pub fn run(
             ProbeWhat::P2p(options) => &options.scope,
             ProbeWhat::Rdma(options) => &options.scope,
             ProbeWhat::Async(options) => &options.scope,
+            ProbeWhat::Mp(options) => &options.scope,
         },
         profile: match &options.what {
             ProbeWhat::Copy(_) => "gdrcopy",
             ProbeWhat::Host(_) => "mpi",
             ProbeWhat::P2p(_) => "p2p",
             ProbeWhat::Rdma(_) => "rdma",
-            // Async has no threshold of its own: no bandwidth limits these times.
-            ProbeWhat::Async(_) => "gdrcopy",
+            // These have no threshold of their own: no bandwidth limits latencies.
+            ProbeWhat::Async(_) | ProbeWhat::Mp(_) => "gdrcopy",
         },
     };
     let scope = session.scope()?;
@@ -95,6 +94,9 @@ pub fn run(
         ProbeWhat::Async(wanted) => {
             let options = async_options(scope, wanted)?;
             session.run(&options, out, err)
+        }
+        ProbeWhat::Mp(wanted) => {
+            session.run(&mp_options(scope, wanted, machine.is_live())?, out, err)
         }
         ProbeWhat::Rdma(wanted) => {
             session.run(&rdma_options(scope, wanted, machine.is_live())?, out, err)
@@ -259,7 +261,7 @@ fn rdma_options(scope: Scope, wanted: &RdmaProbe, is_live: bool) -> anyhow::Resu
         }),
         devices: wanted.device.iter().map(named).collect(),
         remote: match is_live {
-            true => remote(wanted)?,
+            true => remote(&wanted.peer, wanted.remote_device.as_ref())?,
             // Nothing is measured, so no other machine is needed.
             false => rdma::RemoteEnd::Here(None),
         },
@@ -279,13 +281,51 @@ fn rdma_options(scope: Scope, wanted: &RdmaProbe, is_live: bool) -> anyhow::Resu
     Ok(options)
 }
 
+fn mp_options(scope: Scope, wanted: &MpProbe, is_live: bool) -> anyhow::Result<mp::Options> {
+    let hca = match wanted.hca {
+        None if scope.sim => mp::Hca::Sim,
+        None => mp::Hca::Auto,
+        Some(AsyncHca::Mlx5) => mp::Hca::Mlx5,
+        Some(AsyncHca::Proxy) => mp::Hca::Proxy,
+        Some(AsyncHca::Sim) => mp::Hca::Sim,
+    };
+    if hca == mp::Hca::Sim && (wanted.device.is_some() || wanted.gid_index.is_some()) {
+        bail!("--device and --gid-index need a NIC: add --hca mlx5 or --hca proxy");
+    }
+    let remote = match is_live {
+        true => remote(&wanted.peer, None)?,
+        // Nothing is measured, so no other machine is needed.
+        false => rdma::RemoteEnd::Here(None),
+    };
+    let is_launched = matches!(remote, rdma::RemoteEnd::Launched(..)) && mp::is_launched();
+    let is_here = matches!(remote, rdma::RemoteEnd::Here(_));
+    let mpi = match &wanted.mpi {
+        _ if wanted.no_mpi => mp::MpiFigures::None,
+        Some(launcher) => mp::MpiFigures::By(launcher.clone()),
+        None if is_launched => mp::MpiFigures::Launched,
+        None if is_here && !scope.sim => mp::MpiFigures::By("mpirun".into()),
+        None => mp::MpiFigures::None,
+    };
+    Ok(mp::Options {
+        hca,
+        device: wanted.device.as_ref().map(named),
+        gid: wanted.gid_index,
+        remote,
+        mpi,
+        scope,
+    })
+}
+
 /// Location of the remote end.
-fn remote(wanted: &RdmaProbe) -> anyhow::Result<rdma::RemoteEnd> {
+fn remote(
+    wanted: &PeerArgs,
+    named_here: Option<&cli::DevicePort>,
+) -> anyhow::Result<rdma::RemoteEnd> {
     if let Some(peer) = &wanted.peer {
         let (host, port) = peer.host_and_port(DEFAULT_PORT);
         let Some(secret) = secret(wanted)? else {
             bail!(
-                "no secret for {host}: run the command that gdr probe rdma --listen printed there, or pass the secret in \
+                "no secret for {host}: run the command that --listen printed there, or pass the secret in \
                  {SECRET_VARIABLE} or --secret-file FILE"
             );
         };
@@ -313,7 +353,7 @@ fn remote(wanted: &RdmaProbe) -> anyhow::Result<rdma::RemoteEnd> {
     let launched = match &wanted.rendezvous {
         Some(Rendezvous::Launcher) => Some(None),
         Some(Rendezvous::File(file)) => Some(Some(file.clone())),
-        None if wanted.remote_device.is_none() && has_launched_peer() => Some(None),
+        None if named_here.is_none() && has_launched_peer() => Some(None),
         None => None,
     };
     match launched {
@@ -326,14 +366,12 @@ fn remote(wanted: &RdmaProbe) -> anyhow::Result<rdma::RemoteEnd> {
                 "--secret-file and --no-secret need another process: add HOST, --listen or --rendezvous"
             )
         }
-        None => Ok(rdma::RemoteEnd::Here(
-            wanted.remote_device.as_ref().map(named),
-        )),
+        None => Ok(rdma::RemoteEnd::Here(named_here.map(named))),
     }
 }
 
 /// The secret from the options or the environment, valid or not; none without either.
-fn secret(wanted: &RdmaProbe) -> anyhow::Result<Option<Secret>> {
+fn secret(wanted: &PeerArgs) -> anyhow::Result<Option<Secret>> {
     if wanted.no_secret {
         return Ok(Some(Secret::none()));
     }

@@ -39,6 +39,7 @@ pub enum ProbeKind {
     P2p,
     Rdma,
     Async,
+    Mp,
 }
 
 impl ProbeKind {
@@ -50,6 +51,7 @@ impl ProbeKind {
             Self::P2p => "p2p",
             Self::Rdma => "rdma",
             Self::Async => "async",
+            Self::Mp => "mp",
         }
     }
 }

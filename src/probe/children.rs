@@ -130,11 +130,21 @@ impl Children<'_> {
         environment: &[(&str, &str)],
         wire: Option<Wire>,
     ) -> Result<ChildResult, ProbeError> {
-        let request = serde_json::to_string(&BTreeMap::from([(T::NAME, task)]))?;
         // The running executable, even if its file was replaced or its path is not visible here.
         let mut command = Command::new("/proc/self/exe");
+        command.args(arguments(task)?);
+        self.run_command(subject, command, environment, wire)
+    }
+
+    /// Runs a command that runs a child, with [`arguments`].
+    pub fn run_command(
+        &mut self,
+        subject: &str,
+        mut command: Command,
+        environment: &[(&str, &str)],
+        wire: Option<Wire>,
+    ) -> Result<ChildResult, ProbeError> {
         pass_environment(&mut command);
-        command.arg(CHILD).arg(request);
         if std::env::var_os("CUDA_DEVICE_ORDER").is_none() {
             command.env("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
         }
@@ -240,6 +250,12 @@ impl Children<'_> {
             self.report.notes.push(note);
         }
     }
+}
+
+/// The arguments of a child of this binary.
+pub fn arguments<T: Task>(task: &T) -> Result<[String; 2], ProbeError> {
+    let request = serde_json::to_string(&BTreeMap::from([(T::NAME, task)]))?;
+    Ok([CHILD.to_owned(), request])
 }
 
 /// Why a child did not finish.

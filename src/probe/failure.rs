@@ -36,6 +36,10 @@ pub enum StepError {
         vendor: u8,
     },
     #[error(transparent)]
+    Ranks(#[from] mp::Error),
+    #[error(transparent)]
+    Mpi(#[from] mpi_abi::Error),
+    #[error(transparent)]
     Verbs(#[from] verbs::Error),
     /// The requested memory path is not available.
     #[error("GPU memory cannot be registered by {0}")]

@@ -19,7 +19,9 @@ pub mod host;
 mod integrity;
 mod lanes;
 pub mod machine;
+pub mod mp;
 pub mod p2p;
+mod processes;
 mod random;
 pub mod rdma;
 pub mod sampling;
@@ -48,6 +50,8 @@ enum Request {
     P2p(p2p::Task),
     Rdma(Box<rdma::Task>),
     Async(asynchronous::Task),
+    Mp(Box<mp::Task>),
+    Mpi(mp::MpiTask),
 }
 
 /// Runs the parent's task if this process is a child, else returns `None`. `arguments` excludes the program's name.
@@ -74,6 +78,9 @@ pub fn answer_for_parent(arguments: &[String], out: &mut dyn Write) -> Option<io
                     Request::P2p(task) => answer(&task, out),
                     Request::Rdma(task) => answer(&*task, out),
                     Request::Async(task) => answer(&task, out),
+                    Request::Mp(task) => answer(&*task, out),
+                    Request::Mpi(task) if task.writes() => answer(&task, out),
+                    Request::Mpi(task) => answer(&task, &mut io::sink()),
                 }
             }),
     )

@@ -280,6 +280,7 @@ const PAGES: &[&[&str]] = &[
     &["probe", "p2p"],
     &["probe", "rdma"],
     &["probe", "async"],
+    &["probe", "mp"],
     &["fix", "--dry-run"],
     &["fix-acs", "--dry-run", "--all-bridges"],
     &["undo", "--list"],

@@ -6,7 +6,7 @@ use crate::support::{Gdr, Run};
 use serde_json::Value;
 use tempfile::TempDir;
 
-const PROBES: [&str; 5] = ["copy", "host", "p2p", "rdma", "async"];
+const PROBES: [&str; 6] = ["copy", "host", "p2p", "rdma", "async", "mp"];
 
 /// Libraries that cannot be opened: whoever opens one fails, also on a machine that has it.
 struct Unusable(TempDir);
@@ -69,7 +69,7 @@ fn probes_run_without_hardware() {
 }
 
 #[test]
-#[ignore = "slow: 15 probes"]
+#[ignore = "slow: 18 probes"]
 fn every_format_is_labelled_simulated() {
     let libraries = Unusable::new();
     for probe in PROBES {

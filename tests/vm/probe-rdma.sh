@@ -1,5 +1,5 @@
 # Both ends of gdr probe rdma over Soft-RoCE: all operations verified, with host and simulated GPU memory, and each result beside perftest's
-# in the same boot, GDR_ROUNDS times (default 1); and streams through the proxy. Machine: rxe.
+# in the same boot, GDR_ROUNDS times (default 1); and streams and messages through the proxy. Machine: rxe.
 . /lib/gdr-guest.sh
 
 # Both ends of perftest on this guest, and its result row; no row if a pair fails, which happens on emulated CPUs.
@@ -24,6 +24,8 @@ gdr probe rdma --memory huge --quick --size 8 --library-timeout 30 --format json
 echo "huge pages: $?"
 gdr probe async --sim --hca proxy --quick --library-timeout 30 --format json >/out/async.json
 expect "a stream drives Soft-RoCE by the proxy" 0 $?
+gdr probe mp --sim --hca proxy --quick --size 8,65536 --library-timeout 30 --format json >/out/mp.json
+expect "two processes exchange messages by the proxy" 0 $?
 round=1
 while [ "$round" -le "${GDR_ROUNDS:-1}" ]; do
   gdr probe rdma --memory host --quick --size 8,65536 --library-timeout 30 --format json >"/out/gdr-$round.json"

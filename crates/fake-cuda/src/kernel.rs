@@ -4,16 +4,16 @@
 use std::ffi::c_void;
 use std::time::Duration;
 
-use gpu_sim::{Item, Kernel};
+use gpu_sim::{Compare, Item, Kernel, Operation};
 
 use crate::answer::{ILLEGAL_ADDRESS, MISALIGNED_ADDRESS, NOT_FOUND, Return};
 use crate::context::reaches;
 use crate::copy;
-use crate::memory::{Block, Kind, range};
+use crate::memory::{Block, Kind, pointer, range};
 use crate::stream::Stream;
 
 /// Known kernels.
-pub const NAMES: [&str; 9] = [
+pub const NAMES: [&str; 10] = [
     "ping_pong",
     "ping_pong_data",
     "ping_data",
@@ -23,6 +23,7 @@ pub const NAMES: [&str; 9] = [
     "copy_words",
     "chase",
     "hold",
+    "perform",
 ];
 
 /// Parameters of a launch.
@@ -137,9 +138,48 @@ fn item(name: &str, given: &Parameters, gpu: usize, blocks: u64) -> Result<Optio
             gate: find(given.word(0), 1, 4)?,
             limit: given.nanoseconds(1),
         },
+        "perform" => {
+            let (start, count) = (given.word(0), given.half(1));
+            reached(gpu, start, 3 * u64::from(count), 8)?;
+            Kernel::Perform {
+                operations: (0..count as usize)
+                    .map(|position| operation(gpu, start, position))
+                    .collect::<Result<_, _>>()?,
+                result: find(given.word(2), 1, 4)?,
+                limit: given.nanoseconds(3),
+            }
+        }
         _ => return Ok(None),
     };
     Ok(Some(Item::Launch(kernel)))
+}
+
+/// Bytes of an operation of `perform`.
+const OPERATION: usize = 24;
+
+/// An operation of `perform`. The list is read at the launch: the program has written it before.
+fn operation(gpu: usize, list: u64, position: usize) -> Result<Operation, Return> {
+    let start = pointer::<u8>(list).wrapping_add(position * OPERATION);
+    // SAFETY: the caller has checked the list, whose words are aligned.
+    let word = |at: usize| unsafe { start.add(at).cast::<u64>().read() };
+    let (code, value, address) = (word(0), word(8), word(16));
+    let find = |size| reached(gpu, address, 1, size).map(|block| block.span(address));
+    let wait = |compare| {
+        let value = value as u32;
+        find(4).map(|on| Operation::Wait32 { on, value, compare })
+    };
+    match code {
+        0 => find(4).map(|to| Operation::Write32 {
+            to,
+            value: value as u32,
+        }),
+        1 => find(8).map(|to| Operation::Write64 { to, value }),
+        2 => wait(Compare::Geq),
+        3 => wait(Compare::Eq),
+        4 => wait(Compare::And),
+        5 => wait(Compare::Nor),
+        _ => Ok(Operation::Fence),
+    }
 }
 
 /// The block that holds `count` times `size` bytes, if a kernel of this GPU may access it.

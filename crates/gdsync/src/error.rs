@@ -29,10 +29,8 @@ pub enum Error {
         #[source]
         source: gdrcopy::Error,
     },
-    /// Queues in GPU memory need GDRCopy, which is not available.
-    #[error(
-        "queues in GPU memory need a CPU mapping: pass a gdrcopy::Gdr, or place them in host memory"
-    )]
+    /// The CPU must access GPU memory that it has no mapping of: memory of queues, or of messages of the software HCA.
+    #[error("this GPU memory needs a CPU mapping: pass a gdrcopy::Gdr, or use host memory")]
     NoMapping,
     /// A range outside its place.
     #[error("{bytes} bytes at offset {offset} exceed a place of {available} bytes")]
@@ -97,6 +95,12 @@ pub enum Error {
     WaitsFull {
         /// Number of CQEs in the queue.
         entries: u32,
+    },
+    /// A second wait for a completion: after the first one the slot may hold another CQE.
+    #[error("completion {index} already has a wait")]
+    Waited {
+        /// Index of the completion, from 0.
+        index: u32,
     },
     /// A CQE of another pass is in the slot of the next one.
     #[error(

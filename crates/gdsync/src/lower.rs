@@ -40,6 +40,12 @@ impl Offset for gpu::DevicePtr {
     }
 }
 
+impl Offset for gpu::Word {
+    fn offset(&self, bytes: usize) -> Self {
+        gpu::Word::offset(self, bytes)
+    }
+}
+
 /// The 32-bit writes that make up `bytes`; `None` unless they are 4 to [`MOST_BYTES`] bytes, a multiple of 4.
 pub fn words<A: Offset>(at: A, bytes: &[u8]) -> Option<impl Iterator<Item = MemOp<A>>> {
     let (words, rest) = bytes.as_chunks::<4>();

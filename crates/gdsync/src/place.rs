@@ -26,10 +26,10 @@ enum Backing {
     Device(Arc<Mapped>),
 }
 
-/// GPU memory and its mapping for the CPU.
+/// GPU memory and its mapping for the CPU, if any.
 struct Mapped {
     memory: DeviceMemory,
-    mapping: RwLock<Mapping>,
+    mapping: Option<RwLock<Mapping>>,
 }
 
 /// The allocation that contains a place.
@@ -174,11 +174,21 @@ impl Place {
         let pin = gdr.pin(&memory, 0..memory.len(), PinFlags::default());
         let mapping = pin.and_then(|pin| pin.map(MapRequest::Default));
         let mapping = RwLock::new(mapping.map_err(mapping_failed("map GPU memory"))?);
-        Ok(Self {
+        Ok(Self::of_device(memory, Some(mapping)))
+    }
+
+    /// A place that covers all of `memory`, for a NIC and a GPU: the CPU cannot access it ([`Error::NoMapping`]).
+    #[must_use]
+    pub fn unmapped(memory: DeviceMemory) -> Self {
+        Self::of_device(memory, None)
+    }
+
+    fn of_device(memory: DeviceMemory, mapping: Option<RwLock<Mapping>>) -> Self {
+        Self {
             start: 0,
             bytes: memory.len(),
             memory: Backing::Device(Arc::new(Mapped { memory, mapping })),
-        })
+        }
     }
 
     /// A part of this place.
@@ -210,6 +220,15 @@ impl Place {
     #[must_use]
     pub fn is_device(&self) -> bool {
         matches!(self.memory, Backing::Device(_))
+    }
+
+    /// True if the CPU can access it.
+    #[must_use]
+    pub fn is_mapped(&self) -> bool {
+        match &self.memory {
+            Backing::Host(_) => true,
+            Backing::Device(mapped) => mapped.mapping.is_some(),
+        }
     }
 
     /// The address to register: the CPU address of host memory, the device address of GPU memory.
@@ -251,7 +270,7 @@ impl Place {
         match &self.memory {
             Backing::Host(memory) => memory.read(at, to).map_err(gpu_failed("read host memory")),
             Backing::Device(mapped) => mapped
-                .shared()
+                .shared()?
                 .read(at, to)
                 .map_err(mapping_failed("read GPU memory")),
         }
@@ -269,7 +288,7 @@ impl Place {
                 .write(at, from)
                 .map_err(gpu_failed("write host memory")),
             Backing::Device(mapped) => mapped
-                .exclusive()
+                .exclusive()?
                 .write(at, from)
                 .map_err(mapping_failed("write GPU memory")),
         }
@@ -385,7 +404,7 @@ impl Mapped {
     /// Loads with acquire ordering.
     fn load<T: gdrcopy::Unit>(&self, at: usize) -> Result<T, Error> {
         let value = self
-            .shared()
+            .shared()?
             .load(at)
             .map_err(mapping_failed("load a word of GPU memory"))?;
         fence(Ordering::Acquire);
@@ -394,7 +413,7 @@ impl Mapped {
 
     /// Stores after earlier writes, and flushes the CPU's write-combining buffers before returning.
     fn store<T: gdrcopy::Unit>(&self, at: usize, value: T) -> Result<(), Error> {
-        let mut mapping = self.exclusive();
+        let mut mapping = self.exclusive()?;
         mapping.fence();
         fence(Ordering::Release);
         let stored = mapping.store(at, value);
@@ -403,12 +422,14 @@ impl Mapped {
     }
 
     /// Ignores poisoning: a panic leaves no partial state in a mapping.
-    fn shared(&self) -> RwLockReadGuard<'_, Mapping> {
-        self.mapping.read().unwrap_or_else(PoisonError::into_inner)
+    fn shared(&self) -> Result<RwLockReadGuard<'_, Mapping>, Error> {
+        let mapping = self.mapping.as_ref().ok_or(Error::NoMapping)?;
+        Ok(mapping.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn exclusive(&self) -> RwLockWriteGuard<'_, Mapping> {
-        self.mapping.write().unwrap_or_else(PoisonError::into_inner)
+    fn exclusive(&self) -> Result<RwLockWriteGuard<'_, Mapping>, Error> {
+        let mapping = self.mapping.as_ref().ok_or(Error::NoMapping)?;
+        Ok(mapping.write().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

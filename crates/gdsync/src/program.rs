@@ -160,13 +160,23 @@ impl Program {
     ///
     /// As [`Self::post`].
     pub fn post_to(&self, stream: &Stream, can: StreamCapabilities) -> Result<(), Error> {
+        stream
+            .batch(&self.lowered(can)?)
+            .map_err(|source| Error::Gpu {
+                operation: "enqueue memory operations on a stream",
+                source,
+            })
+    }
+
+    /// The operations for streams with these capabilities.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unsupported`], [`Error::Range`]; [`Error::Gpu`] for places that the GPU cannot access.
+    pub fn lowered(&self, can: StreamCapabilities) -> Result<Vec<MemOp>, Error> {
         let ops = lower::lower(self.ops.iter().cloned(), can)?.into_iter();
-        let ops = ops.map(|op| op.try_map(|at, bytes| at.place.word(at.offset, bytes)));
-        let ops = ops.collect::<Result<Vec<MemOp>, Error>>()?;
-        stream.batch(&ops).map_err(|source| Error::Gpu {
-            operation: "enqueue memory operations on a stream",
-            source,
-        })
+        ops.map(|op| op.try_map(|at, bytes| at.place.word(at.offset, bytes)))
+            .collect()
     }
 
     /// Executes all operations on the CPU, in the calling thread. `timeout` limits each wait.

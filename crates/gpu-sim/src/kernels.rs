@@ -5,6 +5,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 use crate::bytes;
+use crate::operation::Operation;
 use crate::queue::Queue;
 use crate::span::Span;
 
@@ -64,6 +65,12 @@ pub enum Kernel {
         ours: Span,
         theirs: Span,
         rounds: u32,
+        limit: Duration,
+    },
+    /// Performs memory operations in order.
+    Perform {
+        operations: Vec<Operation>,
+        result: Span,
         limit: Duration,
     },
 }
@@ -166,6 +173,22 @@ impl Kernel {
                 rounds,
                 limit,
             } => ping(queue, ours, theirs, *rounds, *limit),
+            Self::Perform {
+                operations,
+                result,
+                limit,
+            } => {
+                let result = word32(result, 0);
+                for (operation, before) in operations.iter().zip(0..) {
+                    let start = Instant::now();
+                    if !operation.perform_until(queue, &|| start.elapsed() >= *limit)? {
+                        result.store(before | 1 << 31);
+                        return Ok(());
+                    }
+                }
+                result.store(operations.len() as u32);
+                Ok(())
+            }
         }
     }
 }

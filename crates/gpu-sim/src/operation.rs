@@ -69,6 +69,15 @@ pub enum Operation {
 
 impl Operation {
     pub(crate) fn perform(&self, queue: &Queue) -> Result<(), String> {
+        self.perform_until(queue, &|| false).map(drop)
+    }
+
+    /// Performs it; false if a wait ended because `is_over` was true.
+    pub(crate) fn perform_until(
+        &self,
+        queue: &Queue,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<bool, String> {
         match self {
             Self::Write32 { to, value } => {
                 // The default write has a fence in front, so earlier writes become visible first.
@@ -76,14 +85,14 @@ impl Operation {
                 // SAFETY: the span is 4 bytes, aligned to 4, and kept alive.
                 unsafe { bytes::store32(to.start, *value) };
                 fence(Ordering::SeqCst);
-                Ok(())
+                Ok(true)
             }
             Self::Write64 { to, value } => {
                 fence(Ordering::SeqCst);
                 // SAFETY: the span is 8 bytes, aligned to 8, and kept alive.
                 unsafe { bytes::store64(to.start, *value) };
                 fence(Ordering::SeqCst);
-                Ok(())
+                Ok(true)
             }
             Self::Wait32 { on, value, compare } => {
                 // SAFETY: the span is 4 bytes, aligned to 4, and kept alive.
@@ -92,7 +101,9 @@ impl Operation {
                     let seen = load();
                     format!("a 32-bit word to be {compare:?} {value:#x}; it is {seen:#x}")
                 };
-                queue.wait_until(what, || compare.holds32(load(), *value))
+                let holds = || compare.holds32(load(), *value);
+                queue.wait_until(what, || holds() || is_over())?;
+                Ok(holds())
             }
             Self::Wait64 { on, value, compare } => {
                 // SAFETY: the span is 8 bytes, aligned to 8, and kept alive.
@@ -101,11 +112,13 @@ impl Operation {
                     let seen = load();
                     format!("a 64-bit word to be {compare:?} {value:#x}; it is {seen:#x}")
                 };
-                queue.wait_until(what, || compare.holds64(load(), *value))
+                let holds = || compare.holds64(load(), *value);
+                queue.wait_until(what, || holds() || is_over())?;
+                Ok(holds())
             }
             Self::Fence => {
                 fence(Ordering::SeqCst);
-                Ok(())
+                Ok(true)
             }
         }
     }

@@ -186,6 +186,8 @@ pub(crate) enum Work<'a> {
     Record(EventHandle),
     Wait(EventHandle),
     Operations(&'a [MemOp<DevicePtr>]),
+    /// The `perform` kernel.
+    Perform(Perform<'a>),
     Launch(Kernel),
     /// The `copy_words` kernel, in 16-byte vectors.
     CopyWords {
@@ -196,7 +198,17 @@ pub(crate) enum Work<'a> {
     },
 }
 
-/// Kernels of `kernels.ptx` except `copy_words`, with their parameters.
+/// Operations of the `perform` kernel.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Perform<'a> {
+    pub ops: &'a [MemOp<DevicePtr>],
+    /// The same, as the kernel reads them.
+    pub list: DevicePtr,
+    pub result: DevicePtr,
+    pub limit: Duration,
+}
+
+/// Kernels of `kernels.ptx` except `copy_words` and `perform`, with their parameters.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Kernel {
     PingPong {

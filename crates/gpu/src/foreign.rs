@@ -82,6 +82,57 @@ pub unsafe fn batch(stream: *mut c_void, ops: &[MemOp<DevicePtr>]) -> Result<(),
     })
 }
 
+/// Enqueues a copy from device memory to host memory into the program's stream, as [`batch`] does.
+///
+/// # Errors
+///
+/// [`Error::Copy`]; [`Error::Library`], [`Error::Initialise`] without CUDA.
+///
+/// # Safety
+///
+/// As [`batch`]; both ranges are valid until the stream has copied.
+pub unsafe fn download(
+    stream: *mut c_void,
+    to: NonNull<u8>,
+    from: DevicePtr,
+    bytes: usize,
+) -> Result<(), Error> {
+    let driver = Driver::open()?;
+    let stream = sys::Stream(stream);
+    // SAFETY: guaranteed by the caller.
+    let copied = unsafe { driver.copy_to_host(to.as_ptr(), from.get(), bytes, stream) };
+    copied.map_err(copy_failed(from, bytes))
+}
+
+/// The reverse of [`download`].
+///
+/// # Errors
+///
+/// As [`download`].
+///
+/// # Safety
+///
+/// As [`download`].
+pub unsafe fn upload(
+    stream: *mut c_void,
+    to: DevicePtr,
+    from: NonNull<u8>,
+    bytes: usize,
+) -> Result<(), Error> {
+    let driver = Driver::open()?;
+    let (stream, from) = (sys::Stream(stream), from.as_ptr().cast());
+    let copied = call!(driver, cuMemcpyHtoDAsync(to.get(), from, bytes, stream));
+    copied.map_err(copy_failed(to, bytes))
+}
+
+fn copy_failed(address: DevicePtr, bytes: usize) -> impl FnOnce(Failure) -> Error {
+    move |source| Error::Copy {
+        address,
+        bytes,
+        source,
+    }
+}
+
 /// Owner of a registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {

@@ -54,7 +54,7 @@ pub struct DeviceMemory(Arc<Owned>);
 struct Owned {
     gpu: Gpu,
     block: Block,
-    /// True after [`DeviceMemory::free`].
+    /// True after [`DeviceMemory::free`], and for [`DeviceMemory::foreign`] memory.
     freed: bool,
 }
 
@@ -65,6 +65,34 @@ impl DeviceMemory {
             block,
             freed: false,
         }))
+    }
+
+    /// Wraps `bytes` bytes of GPU memory that other code allocated and frees.
+    ///
+    /// # Safety
+    ///
+    /// The range is device memory of `gpu` until the last clone is dropped and streams that use it
+    /// are synchronised.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Empty`].
+    pub unsafe fn foreign(gpu: &Gpu, address: DevicePtr, bytes: usize) -> Result<Self, Error> {
+        if bytes == 0 {
+            return Err(Error::Empty);
+        }
+        let (reserved, kind) = (bytes, Allocation::Malloc);
+        Ok(Self(Arc::new(Owned {
+            gpu: gpu.clone(),
+            block: Block {
+                address,
+                bytes,
+                reserved,
+                kind,
+            },
+            // Its owner frees it.
+            freed: true,
+        })))
     }
 
     /// Start address.

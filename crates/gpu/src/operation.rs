@@ -108,6 +108,22 @@ impl Word {
         })
     }
 
+    /// Its device address.
+    #[must_use]
+    pub fn address(&self) -> DevicePtr {
+        self.address
+    }
+
+    /// The word `bytes` bytes after the beginning of this one, as long as what is left of it.
+    #[must_use]
+    pub fn offset(&self, bytes: usize) -> Self {
+        Self {
+            address: self.address.offset(bytes as u64),
+            bytes: self.bytes.saturating_sub(bytes),
+            held: self.held.clone(),
+        }
+    }
+
     /// A word at any address, such as a register of another device.
     ///
     /// # Safety

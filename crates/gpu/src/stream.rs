@@ -2,7 +2,7 @@
 
 mod launch;
 
-pub use launch::{Check, Shape, WRONG_DATA, data_word};
+pub use launch::{Check, Operations, Shape, WRONG_DATA, data_word};
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

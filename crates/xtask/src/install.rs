@@ -16,7 +16,7 @@ pub struct Args {
     /// Staging directory in front of the prefix, as in packaging
     #[arg(long, value_name = "DIR")]
     pub destdir: Option<PathBuf>,
-    /// Library; may be repeated. libgdsync's headers need libgdrapi's
+    /// Library; may be repeated. libgdsync's headers need libgdrapi's, and libmp's need both
     #[arg(long = "library", value_name = "NAME", default_value = "gdrapi")]
     pub libraries: Vec<Library>,
     /// The profile to build with
@@ -31,6 +31,8 @@ pub enum Library {
     Gdrapi,
     /// libgdsync.so.2
     Gdsync,
+    /// libmp.so.2, also as libmpcomm.so.2
+    Mp,
 }
 
 impl Library {
@@ -39,6 +41,7 @@ impl Library {
         match self {
             Self::Gdrapi => "gdrapi",
             Self::Gdsync => "gdsync",
+            Self::Mp => "mp",
         }
     }
 
@@ -47,6 +50,7 @@ impl Library {
         match self {
             Self::Gdrapi => "libgdrapi.so",
             Self::Gdsync => "libgdsync_capi.so",
+            Self::Mp => "libmp_capi.so",
         }
     }
 
@@ -55,6 +59,7 @@ impl Library {
         match self {
             Self::Gdrapi => ("gdrapi.h", "GDR_API"),
             Self::Gdsync => ("gdsync/core.h", "GDS_API"),
+            Self::Mp => ("mp.h", "MP_API"),
         }
     }
 
@@ -70,7 +75,13 @@ impl Library {
                 "gdsync/mlx5.h",
                 "gdsync/tools.h",
             ],
+            Self::Mp => &["comm.h", "mp.h", "mp/comm.h", "mp/device.cuh"],
         }
+    }
+
+    /// Another name that programs link it by: libmp's build has its comm library, with libmp in it, as a second library.
+    fn alias(self) -> Option<&'static str> {
+        (self == Self::Mp).then_some("mpcomm")
     }
 }
 
@@ -102,6 +113,10 @@ fn install(args: &Args, which: Library) -> anyhow::Result<()> {
     place(&fs::read(&library)?, 0o755, &lib.join(&full))?;
     link(&full, &lib.join(&soname))?;
     link(&soname, &lib.join(format!("lib{name}.so")))?;
+    if let Some(alias) = which.alias() {
+        link(&soname, &lib.join(format!("lib{alias}.so.{major}")))?;
+        link(&soname, &lib.join(format!("lib{alias}.so")))?;
+    }
     for header in which.headers() {
         place(
             &fs::read(package.join("include").join(header))?,

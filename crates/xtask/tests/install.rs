@@ -209,3 +209,46 @@ fn libgdsync_headers() {
         .output();
     succeed("program", &ran.unwrap());
 }
+
+#[test]
+#[ignore = "needs MPICH, libibverbs-dev"]
+fn libmp_and_its_comm_library() {
+    let directory = tempfile::tempdir().unwrap();
+    let prefix = directory.path().join("opt");
+    let all = ["gdrapi", "gdsync", "mp"].map(|name| ["--library", name]);
+    let mut arguments: Vec<&OsStr> = all.iter().flatten().map(OsStr::new).collect();
+    arguments.extend(["--prefix".as_ref(), prefix.as_os_str()]);
+    succeed("install-capi", &install(&arguments));
+    let target = |name: &str| fs::read_link(prefix.join("lib").join(name)).unwrap();
+    assert_eq!(target("libmp.so"), Path::new("libmp.so.2"));
+    assert_eq!(target("libmp.so.2"), Path::new("libmp.so.2.0"));
+    assert_eq!(target("libmpcomm.so"), Path::new("libmp.so.2"));
+    assert_eq!(target("libmpcomm.so.2"), Path::new("libmp.so.2"));
+
+    let flags = Command::new("pkg-config")
+        .args(["--cflags", "--libs", "mp"])
+        .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"))
+        .output();
+    let flags = succeed("pkg-config", &flags.unwrap());
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for library in ["-lmp", "-lmpcomm"] {
+        let program = directory.path().join("program");
+        let compiled = Command::new("mpicc.mpich")
+            .arg("-o")
+            .arg(&program)
+            .arg(crates.join("mp-capi/tests/c/layout.c"))
+            .arg(library)
+            .args(flags.split_whitespace())
+            // In place of CUDA's headers.
+            .arg("-I")
+            .arg(crates.join("mp-capi/tests/stubs"))
+            .arg("-I")
+            .arg(crates.join("gdsync-capi/tests/stubs"))
+            .output();
+        succeed(library, &compiled.unwrap());
+        let ran = Command::new(&program)
+            .env("LD_LIBRARY_PATH", prefix.join("lib"))
+            .output();
+        succeed("program", &ran.unwrap());
+    }
+}

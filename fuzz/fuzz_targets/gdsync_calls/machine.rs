@@ -1,29 +1,19 @@
 //! A SIMULATED CUDA and a SIMULATED libibverbs of two NICs, with streams and registered memory.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::ptr::null_mut;
+use std::ffi::{CStr, c_char};
 use std::sync::OnceLock;
 
 use capi::abi::{self, MemDesc};
 use capi::gds_alloc_mapped_memory;
-use fake_nvml_build::{Driver, cuda, verbs};
+use fake_nvml_build::verbs;
 use ibverbs_sys as raw;
 
+use crate::cuda::{Cuda, library};
 use crate::{BYTES, STREAMS};
-
-/// A library's function, by its name in C.
-macro_rules! function {
-    ($library:expr, fn $name:ident($($type:ty),*)) => {
-        std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> c_int>(
-            libc::dlsym($library, CString::new(stringify!($name)).unwrap().as_ptr()))
-    };
-}
 
 /// The libraries, and what lasts for as long as the process.
 pub struct Machine {
-    pub context: usize,
-    pub synchronize: unsafe extern "C" fn(*mut c_void) -> c_int,
-    pub streams: [usize; STREAMS],
+    pub cuda: Cuda<STREAMS>,
     pub nics: [Nic; 2],
     /// Words that GPU and CPU write.
     pub words: MemDesc,
@@ -53,13 +43,6 @@ impl Machine {
     pub fn new() -> Self {
         let file = std::env::temp_dir().join(format!("gdsync_calls-{}.json", std::process::id()));
         std::fs::write(&file, CONFIG).unwrap();
-        let library = |directory: std::path::PathBuf, name: &str| {
-            let path = CString::new(directory.join(name).to_str().unwrap()).unwrap();
-            // SAFETY: a path; the library stays open, and whoever asks for its name is given it.
-            let opened = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
-            assert!(!opened.is_null(), "{path:?}");
-            opened
-        };
         // SAFETY: nothing else runs yet. The functions are called as cuda.h and verbs.h say.
         unsafe {
             for (name, value) in [
@@ -69,31 +52,9 @@ impl Machine {
             ] {
                 std::env::set_var(name, value);
             }
-            let driver = library(cuda::build(Driver::Current).unwrap(), "libcuda.so.1");
             library(verbs::build().unwrap(), "libibverbs.so.1");
             capi::simulate();
-            let mut context: *mut c_void = null_mut();
-            assert_eq!(function!(driver, fn cuInit(u32))(0), 0);
-            assert_eq!(
-                function!(driver, fn cuDevicePrimaryCtxRetain(*mut *mut c_void, c_int))(
-                    &raw mut context,
-                    0
-                ),
-                0
-            );
-            assert_eq!(
-                function!(driver, fn cuCtxSetCurrent(*mut c_void))(context),
-                0
-            );
-            let mut streams = [0; STREAMS];
-            for stream in &mut streams {
-                let mut made: *mut c_void = null_mut();
-                assert_eq!(
-                    function!(driver, fn cuStreamCreate(*mut *mut c_void, u32))(&raw mut made, 1),
-                    0
-                );
-                *stream = made.expose_provenance();
-            }
+            let cuda = Cuda::new();
             let mut words = std::mem::zeroed();
             assert_eq!(
                 gds_alloc_mapped_memory(&raw mut words, 4096, abi::MEMORY_HOST),
@@ -102,13 +63,7 @@ impl Machine {
             let nics = [Nic::new(c"mlx5_0"), Nic::new(c"mlx5_1")];
             // Both libraries have read it.
             std::fs::remove_file(&file).unwrap();
-            Self {
-                context: context.expose_provenance(),
-                synchronize: function!(driver, fn cuStreamSynchronize(*mut c_void)),
-                streams,
-                nics,
-                words,
-            }
+            Self { cuda, nics, words }
         }
     }
 }

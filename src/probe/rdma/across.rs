@@ -9,19 +9,19 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::control::Message;
-use super::options::{Options, RemoteEnd};
-use super::pairs::{new_task, pair_subject};
+use super::options::RemoteEnd;
+use super::pairs::pair_subject;
 use super::rendezvous::{
     Conditions, DEFAULT_PORT, Error, Link, Listener, SECRET_VARIABLE, Secret, connect,
     from_environment, host_name, meet, shortened,
 };
-use super::task::{Part, Place, Task};
 use crate::probe::channel::{Line, write_line};
 use crate::probe::children::Children;
-use crate::probe::scope::ProbeError;
+use crate::probe::scope::{ProbeError, Scope};
+use crate::probe::task::Task;
 use crate::probe::verdict::Subject;
 use crate::probe::watch::Wire;
 
@@ -39,10 +39,48 @@ const MAX_REASON: usize = 2000;
 /// How long a child may take to end after its peer ended.
 const GRACE: Duration = Duration::from_millis(500);
 
+/// A probe whose two ends may be on two machines.
+pub trait Across {
+    /// An end of this machine.
+    type Place;
+    /// What the two children say to each other.
+    type Message: Serialize + DeserializeOwned + Send + 'static;
+    /// What they do.
+    type Task: Task;
+    /// The probe's name: `gdr probe NAME`.
+    const NAME: &'static str;
+    /// The backend of a failure.
+    const BACKEND: &'static str;
+
+    /// The options of every probe.
+    fn scope(&self) -> &Scope;
+
+    /// The location of the other end.
+    fn remote(&self) -> &RemoteEnd;
+
+    /// What the other machine learns of an end.
+    fn inventory(&self, place: &Self::Place) -> RemotePlace;
+
+    /// Bytes that the server must have room for.
+    fn room(&self) -> usize;
+
+    /// The client's task. `limit` is the bandwidth of the connection in bytes per second.
+    fn client(&self, place: &Self::Place, subject: String, limit: Option<u64>) -> Self::Task;
+
+    /// The server's; `None` if it does not have that much room.
+    fn server(&self, place: &Self::Place, subject: String, room: usize) -> Option<Self::Task>;
+
+    /// The name of its results.
+    fn subject(task: &Self::Task) -> &str;
+
+    /// Makes texts of the other machine printable.
+    fn sanitize(message: Self::Message) -> Self::Message;
+}
+
 /// Messages between the parents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum ParentMessage {
+enum ParentMessage<M> {
     /// The sender's ends: both send it first.
     #[serde(rename = "has")]
     Inventory {
@@ -62,7 +100,7 @@ enum ParentMessage {
     },
     /// A message of the sender's child to the other child.
     #[serde(rename = "say")]
-    Child(u32, Line<Message>),
+    Child(u32, Line<M>),
     /// The sender's child ended; with a reason if it failed.
     #[serde(rename = "over")]
     ChildEnded(u32, Option<String>),
@@ -72,39 +110,30 @@ enum ParentMessage {
 
 /// An end of the other machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct RemotePlace {
-    subject: String,
+pub struct RemotePlace {
+    pub subject: String,
     /// The lower bandwidth of its port and its path to the GPU, bytes per second.
-    limit: Option<u64>,
+    pub limit: Option<u64>,
 }
 
-impl RemotePlace {
-    fn new(place: &Place) -> Self {
-        Self {
-            subject: place.subject.clone(),
-            limit: place.rate.into_iter().chain(place.path).min(),
-        }
-    }
-}
-
-type PeerLink<'a> = Link<'a, ParentMessage>;
+type PeerLink<'a, P> = Link<'a, ParentMessage<<P as Across>::Message>>;
 
 /// Connects to the other machine and measures the connections.
-pub fn run(
-    options: &Options,
+pub fn run<P: Across>(
+    probe: &P,
     children: &mut Children<'_>,
-    places: &[Place],
+    places: &[P::Place],
 ) -> Result<(), ProbeError> {
     let interrupts = children.interrupts;
     let interrupted = || interrupts.pending();
-    let (link, is_client) = match meet_peer(options, children, &interrupted) {
+    let (link, is_client) = match meet_peer(probe, children, &interrupted) {
         Ok(link) => link,
         Err(error) => {
-            report_error(children, &error);
+            report_error::<P>(children, &error);
             return Ok(());
         }
     };
-    match run_role(options, children, places, &link, is_client) {
+    match run_role(probe, children, places, &link, is_client) {
         Ok(true) => {
             // Ignored: the measurements are complete.
             let _ = link.bye();
@@ -120,28 +149,28 @@ pub fn run(
 }
 
 /// Reports why the probe ends.
-fn report_error(children: &mut Children<'_>, error: &Error) {
+fn report_error<P: Across>(children: &mut Children<'_>, error: &Error) {
     match error {
         Error::Interrupted => {
             children.report.complete = false;
             children.note("Interrupted: this is what was done until then.".to_owned());
         }
-        error => report_impossible(children, error.to_string()),
+        error => report_impossible::<P>(children, error.to_string()),
     }
 }
 
-fn meet_peer<'a>(
-    options: &Options,
+fn meet_peer<'a, P: Across>(
+    probe: &P,
     children: &mut Children<'_>,
     interrupted: &'a (dyn Fn() -> bool + Sync),
-) -> Result<(PeerLink<'a>, bool), Error> {
+) -> Result<(PeerLink<'a, P>, bool), Error> {
     let conditions = |time: Duration| Conditions {
         until: Instant::now() + time,
         interrupted,
     };
     let progress = &mut *children.progress;
     let mut note = |note: String| progress.message(&note);
-    match &options.remote {
+    match probe.remote() {
         RemoteEnd::At { host, port, secret } => {
             connect(host, *port, secret, &conditions(CONNECT_TIMEOUT), &mut note)
                 .map(|link| (link, true))
@@ -155,7 +184,7 @@ fn meet_peer<'a>(
                 })?,
             };
             let listener = bind(*address, &secret)?;
-            for line in describe_server(listener.address(), &secret, given.is_some()) {
+            for line in describe_server(P::NAME, listener.address(), &secret, given.is_some()) {
                 note(line);
             }
             let link = listener.accept(&conditions(LISTEN_TIMEOUT), &mut note)?;
@@ -189,7 +218,12 @@ fn meet_peer<'a>(
 }
 
 /// Two lines for the user: where this server listens, and the command for the other machine.
-fn describe_server(address: SocketAddr, secret: &Secret, is_given: bool) -> [String; 2] {
+fn describe_server(
+    probe: &str,
+    address: SocketAddr,
+    secret: &Secret,
+    is_given: bool,
+) -> [String; 2] {
     let minutes = LISTEN_TIMEOUT.as_secs() / 60;
     let host = match address.ip().is_unspecified() {
         // Without a host name the user must fill in the address.
@@ -207,7 +241,7 @@ fn describe_server(address: SocketAddr, secret: &Secret, is_given: bool) -> [Str
             format!(
                 "{listening}, without a secret: any user of this machine can connect; the command for this machine:"
             ),
-            format!("gdr probe rdma --no-secret {host}"),
+            format!("gdr probe {probe} --no-secret {host}"),
         ];
     }
     match is_given {
@@ -215,11 +249,14 @@ fn describe_server(address: SocketAddr, secret: &Secret, is_given: bool) -> [Str
             format!(
                 "{listening}; the command for the other machine, with the same secret in {SECRET_VARIABLE} or --secret-file:"
             ),
-            format!("gdr probe rdma {host}"),
+            format!("gdr probe {probe} {host}"),
         ],
         false => [
             format!("{listening}; the command for the other machine, with a secret for this run:"),
-            format!("{SECRET_VARIABLE}={} gdr probe rdma {host}", secret.text()),
+            format!(
+                "{SECRET_VARIABLE}={} gdr probe {probe} {host}",
+                secret.text()
+            ),
         ],
     }
 }
@@ -236,11 +273,11 @@ fn bind(address: SocketAddr, secret: &Secret) -> Result<Listener, Error> {
 }
 
 /// Runs the client or the server; false if it ended early.
-fn run_role(
-    options: &Options,
+fn run_role<P: Across>(
+    probe: &P,
     children: &mut Children<'_>,
-    places: &[Place],
-    link: &PeerLink<'_>,
+    places: &[P::Place],
+    link: &PeerLink<'_, P>,
     is_client: bool,
 ) -> Result<bool, ProbeError> {
     let ours = ParentMessage::Inventory {
@@ -250,79 +287,76 @@ fn run_role(
             .name
             .clone()
             .unwrap_or_else(|| "that machine".to_owned()),
-        ends: places.iter().map(RemotePlace::new).collect(),
+        ends: places.iter().map(|place| probe.inventory(place)).collect(),
     };
-    let theirs = match link.exchange(&ours, Instant::now() + options.scope.terms.timeout) {
+    let theirs = match link.exchange(&ours, Instant::now() + probe.scope().terms.timeout) {
         Ok(ParentMessage::Inventory { host, ends }) if !ends.is_empty() => {
             (shortened(&host, MAX_NAME), ends)
         }
-        Ok(_) => return report_unexpected(children),
-        Err(error) => return report_lost(children, &error),
+        Ok(_) => return report_unexpected::<P>(children),
+        Err(error) => return report_lost::<P>(children, &error),
     };
     match is_client {
-        true => client(options, children, places, link, &theirs),
-        false => server(options, children, places, link, &theirs.0),
+        true => client(probe, children, places, link, &theirs),
+        false => server(probe, children, places, link, &theirs.0),
     }
 }
 
-fn report_unexpected(children: &mut Children<'_>) -> Result<bool, ProbeError> {
-    report_impossible(
+fn report_unexpected<P: Across>(children: &mut Children<'_>) -> Result<bool, ProbeError> {
+    report_impossible::<P>(
         children,
         "the peer sent an unexpected message: is it the same version of gdr?".to_owned(),
     );
     Ok(false)
 }
 
-fn report_lost(children: &mut Children<'_>, error: &Error) -> Result<bool, ProbeError> {
-    report_error(children, error);
+fn report_lost<P: Across>(children: &mut Children<'_>, error: &Error) -> Result<bool, ProbeError> {
+    report_error::<P>(children, error);
     Ok(false)
 }
 
-fn client(
-    options: &Options,
+fn client<P: Across>(
+    probe: &P,
     children: &mut Children<'_>,
-    places: &[Place],
-    link: &PeerLink<'_>,
+    places: &[P::Place],
+    link: &PeerLink<'_, P>,
     (host, ends): &(String, Vec<RemotePlace>),
 ) -> Result<bool, ProbeError> {
     for (number, place) in (0..).zip(places) {
         // Pairs the ends in order; starts again if the server has fewer.
         let end = number as usize % ends.len();
         let remote = &ends[end];
-        let limit = RemotePlace::new(place)
-            .limit
-            .into_iter()
-            .chain(remote.limit)
-            .min();
+        let ours = probe.inventory(place);
+        let limit = ours.limit.into_iter().chain(remote.limit).min();
         let subject = pair_subject(
-            &place.subject,
+            &ours.subject,
             &format!("{host} {}", shortened(&remote.subject, MAX_NAME)),
         );
-        let task = new_task(options, subject.clone(), Part::Client(place.clone()), limit);
+        let task = probe.client(place, subject.clone(), limit);
         let begin = ParentMessage::Begin {
             number,
             subject,
             end,
-            room: task.room,
+            room: probe.room(),
         };
         if let Err(error) = link.send(&begin) {
-            return report_lost(children, &error);
+            return report_lost::<P>(children, &error);
         }
-        if !relay(children, link, number, task)? {
+        if !relay::<P>(children, link, number, task)? {
             return Ok(false);
         }
     }
     match link.send(&ParentMessage::End) {
         Ok(()) => Ok(true),
-        Err(error) => report_lost(children, &error),
+        Err(error) => report_lost::<P>(children, &error),
     }
 }
 
-fn server(
-    options: &Options,
+fn server<P: Across>(
+    probe: &P,
     children: &mut Children<'_>,
-    places: &[Place],
-    link: &PeerLink<'_>,
+    places: &[P::Place],
+    link: &PeerLink<'_, P>,
     host: &str,
 ) -> Result<bool, ProbeError> {
     let mut served = 0;
@@ -334,19 +368,13 @@ fn server(
                 end,
                 room,
             }) => {
-                let is_possible = number == served
-                    && served < MAX_CONNECTIONS
-                    && room <= super::plan::MAX_MESSAGE;
-                let Some(place) = places.get(end).filter(|_| is_possible) else {
-                    return report_unexpected(children);
-                };
+                let is_possible = number == served && served < MAX_CONNECTIONS;
+                let place = places.get(end).filter(|_| is_possible);
                 let subject = shortened(&subject, 2 * MAX_NAME);
-                let part = Part::Server(place.clone());
-                let task = Task {
-                    room,
-                    ..new_task(options, subject, part, None)
+                let Some(task) = place.and_then(|place| probe.server(place, subject, room)) else {
+                    return report_unexpected::<P>(children);
                 };
-                if !relay(children, link, number, task)? {
+                if !relay::<P>(children, link, number, task)? {
                     return Ok(false);
                 }
                 served += 1;
@@ -360,18 +388,18 @@ fn server(
                 children.report.notes.push(note);
                 return Ok(true);
             }
-            Ok(ParentMessage::Inventory { .. }) => return report_unexpected(children),
-            Err(error) => return report_lost(children, &error),
+            Ok(ParentMessage::Inventory { .. }) => return report_unexpected::<P>(children),
+            Err(error) => return report_lost::<P>(children, &error),
         }
     }
 }
 
 /// Runs a child, and relays messages between it and the other machine's child; false if the probe cannot continue.
-fn relay(
+fn relay<P: Across>(
     children: &mut Children<'_>,
-    link: &PeerLink<'_>,
+    link: &PeerLink<'_, P>,
     number: u32,
-    task: Task,
+    task: P::Task,
 ) -> Result<bool, ProbeError> {
     let (childs, ours) = UnixStream::pair()?;
     let (stop, stops) = UnixStream::pair()?;
@@ -383,7 +411,7 @@ fn relay(
     };
     let (ran, received) = std::thread::scope(|scope| {
         let receiving = scope.spawn(|| {
-            let received = to_child(link, number, &ours);
+            let received = to_child::<P>(link, number, &ours);
             if received.is_err() {
                 // The child reports what it has within the grace time, or is stopped.
                 std::thread::sleep(GRACE);
@@ -391,8 +419,8 @@ fn relay(
             }
             received
         });
-        let sending = scope.spawn(|| from_child(link, number, &ours, &sent));
-        let ran = children.run_with(&task.subject, &task, &[], Some(wire));
+        let sending = scope.spawn(|| from_child::<P>(link, number, &ours, &sent));
+        let ran = children.run_with(P::subject(&task), &task, &[], Some(wire));
         // Reads the child's messages to the end, even if the child hangs in the kernel.
         let _ = ours.shutdown(Shutdown::Read);
         let _ = sending.join();
@@ -407,13 +435,18 @@ fn relay(
     let ran = ran?;
     match received {
         Ok(Ok(())) => Ok(ran.go_on),
-        Ok(Err(error)) => report_lost(children, &error),
+        Ok(Err(error)) => report_lost::<P>(children, &error),
         Err(panic) => std::panic::resume_unwind(panic),
     }
 }
 
 /// Sends the messages of the local child.
-fn from_child(link: &PeerLink<'_>, number: u32, child: &UnixStream, sent: &Mutex<Instant>) {
+fn from_child<P: Across>(
+    link: &PeerLink<'_, P>,
+    number: u32,
+    child: &UnixStream,
+    sent: &Mutex<Instant>,
+) {
     for line in BufReader::new(child).lines().map_while(Result::ok) {
         *sent.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         let Ok(message) = serde_json::from_str(&line) else {
@@ -425,9 +458,13 @@ fn from_child(link: &PeerLink<'_>, number: u32, child: &UnixStream, sent: &Mutex
 }
 
 /// Forwards the messages of the remote child until it ends.
-fn to_child(link: &PeerLink<'_>, number: u32, child: &UnixStream) -> Result<(), Error> {
+fn to_child<P: Across>(
+    link: &PeerLink<'_, P>,
+    number: u32,
+    child: &UnixStream,
+) -> Result<(), Error> {
     // Ignored: a child that has ended needs no more messages.
-    let forward = |line: Line<Message>| drop(write_line(child, &sanitize(line)));
+    let forward = |line: Line<P::Message>| drop(write_line(child, &sanitize::<P>(line)));
     let ended = loop {
         match link.receive(Instant::now() + BETWEEN) {
             Ok(ParentMessage::Child(from, line)) if from == number => forward(line),
@@ -452,20 +489,22 @@ fn to_child(link: &PeerLink<'_>, number: u32, child: &UnixStream) -> Result<(), 
 }
 
 /// Reports why the probe is impossible.
-pub fn report_impossible(children: &mut Children<'_>, why: String) {
-    let result = Subject::machine("verbs").impossible("rdma", None, true, why);
+pub fn report_impossible<P: Across>(children: &mut Children<'_>, why: String) {
+    let result = Subject::machine(P::BACKEND).impossible(P::NAME, None, true, why);
     children.report.results.push(result);
 }
 
+/// A text of the other machine, printable.
+pub fn reason(text: &str) -> String {
+    shortened(text, MAX_REASON)
+}
+
 /// Makes texts of the other machine printable.
-fn sanitize(line: Line<Message>) -> Line<Message> {
+fn sanitize<P: Across>(line: Line<P::Message>) -> Line<P::Message> {
     match line {
         Line::Failed { failed } => Line::Failed {
-            failed: shortened(&failed, MAX_REASON),
+            failed: reason(&failed),
         },
-        Line::Message(Message::Found(Some(what))) => {
-            Line::Message(Message::Found(Some(shortened(&what, MAX_REASON))))
-        }
-        line => line,
+        Line::Message(message) => Line::Message(P::sanitize(message)),
     }
 }

@@ -4,7 +4,7 @@
 //! is the client: it chooses the steps and reports the results. The ends are two threads of one child, on one port or two, or
 //! two children on two machines, whose parents relay their messages.
 
-mod across;
+pub mod across;
 mod agree;
 mod child;
 mod client;

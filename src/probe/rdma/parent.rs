@@ -1,12 +1,14 @@
 //! The parent: selects the ends and runs a child for each connection.
 
-use super::across::{self, report_impossible};
+use super::across::{self, Across, RemotePlace, report_impossible};
 use super::client::LIMITED_BY_LINK;
 use super::comparison::compare;
+use super::control::Message;
 use super::options::{MemoryKind, Named, Options, RemoteEnd};
-use super::pairs::{places, remote, served, task};
+use super::pairs::{new_task, places, remote, served, task};
 use super::perftest;
-use super::task::{Place, Task};
+use super::plan::MAX_MESSAGE;
+use super::task::{Part, Place, Task};
 use crate::model::{GIGABYTES_PER_SECOND, ProbeKind, ProbeReport};
 use crate::probe::children::Children;
 use crate::probe::machine::{Machine, ProbedNic};
@@ -42,7 +44,7 @@ impl Probe for Options {
         let found = match places(self, &nics, &gpus) {
             Ok(places) => places,
             Err(why) => {
-                report_impossible(children, why);
+                report_impossible::<Options>(children, why);
                 return Ok(());
             }
         };
@@ -109,6 +111,56 @@ impl Probe for Options {
     }
 }
 
+impl Across for Options {
+    type Place = Place;
+    type Message = Message;
+    type Task = Task;
+    const NAME: &'static str = "rdma";
+    const BACKEND: &'static str = "verbs";
+
+    fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    fn remote(&self) -> &RemoteEnd {
+        &self.remote
+    }
+
+    fn inventory(&self, place: &Place) -> RemotePlace {
+        RemotePlace {
+            subject: place.subject.clone(),
+            limit: place.rate.into_iter().chain(place.path).min(),
+        }
+    }
+
+    fn room(&self) -> usize {
+        self.scope.terms.rdma_room()
+    }
+
+    fn client(&self, place: &Place, subject: String, limit: Option<u64>) -> Task {
+        new_task(self, subject, Part::Client(place.clone()), limit)
+    }
+
+    fn server(&self, place: &Place, subject: String, room: usize) -> Option<Task> {
+        let part = Part::Server(place.clone());
+        (room <= MAX_MESSAGE).then(|| Task {
+            room,
+            ..new_task(self, subject, part, None)
+        })
+    }
+
+    fn subject(task: &Task) -> &str {
+        &task.subject
+    }
+
+    fn sanitize(message: Message) -> Message {
+        match message {
+            Message::Found(Some(what)) => Message::Found(Some(across::reason(&what))),
+            message => message,
+        }
+    }
+}
+
 /// The NIC of `--sim`.
 fn simulated_nic() -> ProbedNic {
     ProbedNic {
@@ -157,7 +209,7 @@ fn measure_local(
         let remote = match named.map(|named| remote(options, nics, gpus, named, local)) {
             Some(Ok(remote)) => remote,
             Some(Err(why)) => {
-                report_impossible(children, why);
+                report_impossible::<Options>(children, why);
                 return Ok(());
             }
             None => local.clone(),

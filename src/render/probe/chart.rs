@@ -12,7 +12,8 @@ pub fn panels(report: &ProbeReport) -> Vec<Panel> {
     let mut panels = match report.probe {
         ProbeKind::Host => host(report),
         ProbeKind::P2p => p2p(report),
-        ProbeKind::Rdma => rdma(report),
+        ProbeKind::Rdma => of_subjects(report, &RDMA),
+        ProbeKind::Mp => of_subjects(report, &MP),
         ProbeKind::Async => asynchronous(report),
         ProbeKind::Copy => copy_chart::panels(report),
     };
@@ -119,17 +120,32 @@ fn p2p(report: &ProbeReport) -> Vec<Panel> {
         .collect()
 }
 
-fn rdma(report: &ProbeReport) -> Vec<Panel> {
-    let ways = [
-        ("rdma.write.bandwidth", Stroke::First, "the NIC writes"),
-        ("rdma.read.bandwidth", Stroke::Second, "the NIC reads"),
-        ("rdma.send.bandwidth", Stroke::Third, "the NIC sends"),
-        (
-            "rdma.staged.bandwidth",
-            Stroke::Fourth,
-            "staged, without GPUDirect RDMA",
-        ),
-    ];
+/// The lines of a panel: name of the results, stroke, label.
+type Ways = [(&'static str, Stroke, &'static str); 4];
+
+const RDMA: Ways = [
+    ("rdma.write.bandwidth", Stroke::First, "the NIC writes"),
+    ("rdma.read.bandwidth", Stroke::Second, "the NIC reads"),
+    ("rdma.send.bandwidth", Stroke::Third, "the NIC sends"),
+    (
+        "rdma.staged.bandwidth",
+        Stroke::Fourth,
+        "staged, without GPUDirect RDMA",
+    ),
+];
+const MP: Ways = [
+    ("mp.cpu.bandwidth", Stroke::First, "messages by the CPU"),
+    (
+        "mp.stream.bandwidth",
+        Stroke::Second,
+        "messages by a stream",
+    ),
+    ("mp.put.bandwidth", Stroke::Third, "puts"),
+    ("mp.mpi.bandwidth", Stroke::Fourth, "MPI, in host memory"),
+];
+
+/// One for each subject.
+fn of_subjects(report: &ProbeReport, ways: &Ways) -> Vec<Panel> {
     let mut subjects: Vec<&str> = Vec::new();
     for result in &report.results {
         if !subjects.contains(&result.subject.as_str()) {

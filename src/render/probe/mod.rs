@@ -1,6 +1,7 @@
 //! Formats of a probe report: table, terminal chart and SVG. The JSON is the report itself.
 
 mod asynchronous;
+mod by_size;
 mod calls;
 mod chart;
 mod copy;
@@ -9,6 +10,7 @@ mod curve;
 mod grid;
 mod host;
 mod lines;
+mod mp;
 mod p2p;
 mod panel;
 mod picture;

@@ -1,10 +1,9 @@
 //! Results of RDMA transfers: ends, latency and bandwidth by size, and GPUs against NICs.
 
-use std::collections::BTreeSet;
-
+use super::INDENT;
+use super::by_size::{bandwidths_by_size, latencies_by_size, small_figure};
 use super::grid::grid;
 use super::lines::{failures, line_of, verified};
-use super::{INDENT, figure, size};
 use crate::model::{BackendOutcome, ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd, RdmaPath};
 use crate::render::Style;
 use crate::render::text::{Tone, printable, wrap};
@@ -148,90 +147,12 @@ fn reach(end: &ProbedEnd) -> Vec<String> {
     lines
 }
 
-fn sizes(results: &[&ProbeResult], columns: &[(&str, &str)]) -> BTreeSet<u64> {
-    let in_columns = |result: &&&ProbeResult| {
-        columns.iter().any(|(name, _)| result.name == *name) && result.median.is_some()
-    };
-    results
-        .iter()
-        .filter(in_columns)
-        .filter_map(|result| result.bytes)
-        .collect()
-}
-
-fn at<'r>(results: &[&'r ProbeResult], name: &str, bytes: u64) -> Option<&'r ProbeResult> {
-    let found = results
-        .iter()
-        .find(|result| result.name == name && result.bytes == Some(bytes));
-    found.copied()
-}
-
-fn measured<'c>(
-    results: &[&ProbeResult],
-    columns: &'c [(&'c str, &'c str)],
-) -> Vec<&'c (&'c str, &'c str)> {
-    let has_results = |column: &&(&str, &str)| results.iter().any(|result| result.name == column.0);
-    columns.iter().filter(has_results).collect()
-}
-
-/// A figure of any size, or a dash.
-fn small_figure(value: Option<f64>) -> String {
-    let format = |value: f64| match value {
-        // For small messages.
-        value if value > 0.0 && value < 0.01 => format!("{value:.5}"),
-        value => figure(value),
-    };
-    value.map_or_else(|| "-".to_owned(), format)
-}
-
 fn latencies(results: &[&ProbeResult], style: Style) -> String {
-    let columns = measured(results, &LATENCIES);
-    if columns.is_empty() {
-        return String::new();
-    }
-    let mut head = vec!["size".to_owned()];
-    for (_, word) in &columns {
-        head.extend([
-            (*word).to_owned(),
-            format!("{word} p99"),
-            format!("{word} p99.9"),
-        ]);
-    }
-    let rows: Vec<Vec<String>> = sizes(results, &LATENCIES)
-        .into_iter()
-        .map(|bytes| {
-            let mut row = vec![size(bytes)];
-            for (name, _) in &columns {
-                let found = at(results, name, bytes);
-                row.extend([
-                    small_figure(found.and_then(|result| result.median)),
-                    small_figure(found.and_then(|result| result.p99)),
-                    small_figure(found.and_then(|result| result.p999)),
-                ]);
-            }
-            row
-        })
-        .collect();
-    grid("latency, us: median, p99 and p99.9", &head, &rows, style)
+    latencies_by_size(results, &LATENCIES, style)
 }
 
 fn bandwidths(results: &[&ProbeResult], style: Style) -> String {
-    let columns = measured(results, &BANDWIDTHS);
-    if columns.is_empty() {
-        return String::new();
-    }
-    let words = columns.iter().map(|(_, word)| (*word).to_owned());
-    let head: Vec<String> = std::iter::once("size".to_owned()).chain(words).collect();
-    let rows: Vec<Vec<String>> = sizes(results, &BANDWIDTHS)
-        .into_iter()
-        .map(|bytes| {
-            let cells = columns.iter().map(|(name, _)| {
-                small_figure(at(results, name, bytes).and_then(|result| result.median))
-            });
-            std::iter::once(size(bytes)).chain(cells).collect()
-        })
-        .collect();
-    let mut text = grid("bandwidth, GB/s", &head, &rows, style);
+    let mut text = bandwidths_by_size(results, &BANDWIDTHS, style);
     let rate = results
         .iter()
         .find(|result| result.name == "rdma.write.rate");

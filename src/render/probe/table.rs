@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::lines::{failures, line_of, verified};
 use super::panel::DIRECTIONS;
-use super::{INDENT, asynchronous, calls, copy, host, opening, p2p, rdma};
+use super::{INDENT, asynchronous, calls, copy, host, mp, opening, p2p, rdma};
 use crate::model::{
     BackendOutcome, GIGABYTES_PER_SECOND, ProbeKind, ProbeReport, ProbeResult, ProbeVerdict,
     ProbedGpu,
@@ -19,7 +19,7 @@ pub fn table(report: &ProbeReport, style: Style) -> String {
     // Results that belong neither to a GPU nor to a pair are failures.
     let belongs_to_chapter = |result: &ProbeResult| match report.probe {
         ProbeKind::P2p if matches!(result.verdict, ProbeVerdict::Ok) => true,
-        ProbeKind::Rdma => result.subject != "machine",
+        ProbeKind::Rdma | ProbeKind::Mp => result.subject != "machine",
         _ => known.contains(result.subject.as_str()),
     };
     let mut results: BTreeMap<&str, Vec<&ProbeResult>> = BTreeMap::new();
@@ -38,7 +38,7 @@ pub fn table(report: &ProbeReport, style: Style) -> String {
     if !failures.is_empty() {
         page.push_str(&format!("\n{failures}"));
     }
-    if report.probe != ProbeKind::Rdma {
+    if !matches!(report.probe, ProbeKind::Rdma | ProbeKind::Mp) {
         for gpu in &report.gpus {
             page.push('\n');
             let own = results
@@ -56,6 +56,7 @@ pub fn table(report: &ProbeReport, style: Style) -> String {
     page.push_str(&match report.probe {
         ProbeKind::P2p => p2p::figures(report, style),
         ProbeKind::Rdma => rdma::figures(report, style),
+        ProbeKind::Mp => mp::figures(report, style),
         _ => String::new(),
     });
     page.push('\n');

@@ -35,6 +35,13 @@ pub trait Hca: Debug + Send + Sync {
     /// [`Error::NoQueuePair`], [`Error::Unreachable`].
     fn connect(&self, local: Endpoint, peer: Endpoint, timeout: RetryPolicy) -> Result<(), Error>;
 
+    /// Moves a queue pair to the error state: the HCA flushes its work, current and later, and answers the remote side no more.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoQueuePair`]; errors of the NIC's driver.
+    fn stop(&self, local: Endpoint) -> Result<(), Error>;
+
     /// Registers memory until the result is dropped.
     ///
     /// # Errors

@@ -103,14 +103,30 @@ impl CompletionQueue {
     ///
     /// [`Error::WaitsFull`].
     pub fn take_wait(&mut self) -> Result<Wait, Error> {
-        let (n, entries) = (self.waited, self.depth.entries());
+        self.take_wait_for(self.waited)
+    }
+
+    /// The wait for completion `n`, counted from 0 modulo 2^32, which is neither polled nor waited for. Completions before it that
+    /// have no wait stay pollable.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WaitsFull`], also for a polled completion; [`Error::Waited`].
+    pub fn take_wait_for(&mut self, n: u32) -> Result<Wait, Error> {
+        let entries = self.depth.entries();
         if n.wrapping_sub(self.consumer) >= entries {
             return Err(Error::WaitsFull { entries });
         }
         let slot = self.slot(n);
         let busy = self.parts.busy.part(slot * 4, 4)?;
+        if busy.load_u32(0)? != 0 {
+            return Err(Error::Waited { index: n });
+        }
         busy.store_u32(0, 1)?;
-        self.waited = n.wrapping_add(1);
+        let next = n.wrapping_add(1);
+        if next.wrapping_sub(self.consumer) > self.waited.wrapping_sub(self.consumer) {
+            self.waited = next;
+        }
         Ok(Wait {
             index: n,
             word: self.parts.ring.part(slot * BLOCK + WATCHED, 4)?,

@@ -8,7 +8,7 @@ use gpu::MemOp;
 use super::{fits, on_stream};
 use crate::wire::{
     BLOCK, Completion, Control, Depth, Error as WireError, MOST_BLOCKS, Transport, Wqe,
-    queue_record,
+    producer_of, queue_record,
 };
 use crate::{Error, Place};
 
@@ -204,6 +204,17 @@ impl Prepared {
     #[must_use]
     pub fn counter(&self) -> u16 {
         self.entry.index
+    }
+
+    /// True once its doorbell, or that of a later WQE, is rung: the record covers it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Gpu`] or [`Error::Mapping`], not for aligned words such as these.
+    pub fn is_rung(&self) -> Result<bool, Error> {
+        let record = producer_of(self.record.load_u32(0)?);
+        // At most half the range of the counter lies between the two.
+        Ok(record.wrapping_sub(self.producer) < 1 << 15)
     }
 
     /// The operations that ring its doorbell: record, barrier, register.

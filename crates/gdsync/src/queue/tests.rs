@@ -105,15 +105,18 @@ fn doorbell_writes_record_before_register() {
             kinds(&prepared.operations().unwrap()),
             ["Write32", "Barrier", "Write64"]
         );
+        assert!(!prepared.is_rung().unwrap() && !second.is_rung().unwrap());
         // By a stream, and by the CPU.
         let stream = bench.allocator.gpu().stream().unwrap();
         stream.batch(&prepared.operations().unwrap()).unwrap();
         stream.synchronize_within(TIMEOUT).unwrap();
         assert_eq!(bytes(&bench.record), [0, 0, 0, 1]);
         assert_eq!(bytes(&bench.register), [0, 0, 0, 0x0a, 1, 2, 3, 4]);
+        assert!(prepared.is_rung().unwrap() && !second.is_rung().unwrap());
         second.ring().unwrap();
         assert_eq!(bytes(&bench.record), [0, 0, 0, 3]);
         assert_eq!(bytes(&bench.register), [0, 0, 1, 0x0a, 1, 2, 3, 8]);
+        assert!(prepared.is_rung().unwrap());
     }
 }
 
@@ -422,6 +425,43 @@ fn poll_follows_the_streams_wait() {
     queue.write(Event::Received);
     assert_eq!(queue.polled(), Some(13));
     assert_eq!(queue.queue.take_wait().unwrap().index(), 14);
+}
+
+#[test]
+fn waits_for_chosen_completions() {
+    let mut queue = Completions::new(4, MemoryLocation::Host, Waiting::Nor);
+    let third = queue.queue.take_wait_for(2).unwrap();
+    let first = queue.queue.take_wait_for(0).unwrap();
+    assert_eq!((first.index(), third.index()), (0, 2));
+    for (again, index) in [(0, 0), (2, 2)] {
+        let error = queue.queue.take_wait_for(again);
+        assert!(
+            matches!(error, Err(Error::Waited { index: found }) if found == index),
+            "{error:?}"
+        );
+    }
+    assert!(matches!(
+        queue.queue.take_wait_for(4),
+        Err(Error::WaitsFull { entries: 4 })
+    ));
+    for _ in 0..4 {
+        queue.write(Event::Received);
+    }
+    assert_eq!(queue.polled(), None);
+    first.abandon().unwrap();
+    // The second one has no wait.
+    assert_eq!(
+        (queue.polled(), queue.polled(), queue.polled()),
+        (Some(0), Some(1), None)
+    );
+    assert!(queue.queue.take_wait_for(1).is_err());
+    // The next one without a wait follows the last one with one.
+    let fourth = queue.queue.take_wait().unwrap();
+    assert_eq!(fourth.index(), 3);
+    third.abandon().unwrap();
+    assert_eq!((queue.polled(), queue.polled()), (Some(2), None));
+    fourth.abandon().unwrap();
+    assert_eq!(queue.polled(), Some(3));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use gdsync::wire::{Event, Fence, Operation, Wqe};
 
-use super::{Side, bytes};
+use super::{Side, bytes, failure};
 
 /// Sends, writes, reads and atomics, rung and waited for by streams.
 pub fn every_operation(mut local: Side, mut peer: Side) {
@@ -11,6 +11,18 @@ pub fn every_operation(mut local: Side, mut peer: Side) {
     writes_and_reads(&mut local, &mut peer);
     atomic_operations(&mut local, &peer);
     assert_eq!(done(&mut local, Wqe::nop()), Event::Sent { opcode: 0 });
+    stop(&mut local);
+}
+
+/// A stopped queue pair flushes posted and later work (syndrome 5).
+fn stop(local: &mut Side) {
+    local.pair.receive.post(&[local.at(0, 64)]).unwrap();
+    local.hca.stop(local.pair.endpoint).unwrap();
+    assert_eq!(failure(&local.next_received()).0, 5);
+    let send = local.pair.send.prepare(&Wqe::send(&[]).inline(&[1]));
+    send.unwrap().ring().unwrap();
+    assert_eq!(local.next_failed().0, 5);
+    local.hca.stop(local.pair.endpoint).unwrap();
 }
 
 fn done(local: &mut Side, entry: Wqe) -> Event {

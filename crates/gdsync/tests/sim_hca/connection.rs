@@ -1,8 +1,10 @@
 //! Two HCAs of one process, each with a GPU of its own.
 
-use gdsync::hca::sim::{Effect, SimHca};
+use std::sync::Arc;
+
+use gdsync::hca::sim::{Effect, Gone, Link, Message, SimHca};
 use gdsync::hca::{Endpoint, Hca, QueuePair, Request, RetryPolicy};
-use gdsync::wire::{Syndrome, Wqe};
+use gdsync::wire::{Operation, Syndrome, Wqe};
 use gdsync::{Allocator, Error, MemoryLocation};
 
 use super::lane::{Registered, TIMEOUT, allocator, bytes, exchange, polled, ring, waited};
@@ -71,6 +73,37 @@ fn reads_and_writes_remote_memory() {
     ring(&mut one.pair, &write);
     polled(&mut one.pair.send_completions);
     assert_eq!(bytes(&two.memory.place)[50..64], *b"from the other");
+}
+
+/// A link that delivers every message twice.
+#[derive(Debug)]
+struct Twice(Arc<dyn Link>);
+
+impl Link for Twice {
+    fn deliver(&self, message: Message) -> Result<(), Gone> {
+        self.0.deliver(message.clone())?;
+        self.0.deliver(message)
+    }
+}
+
+#[test]
+fn duplicates_are_executed_once() {
+    let [mut one, two] = sides();
+    one.hca
+        .link(two.hca.lid(), Arc::new(Twice(two.hca.inbox())));
+    two.hca
+        .link(one.hca.lid(), Arc::new(Twice(one.hca.inbox())));
+    for expected in 0..10 {
+        let add = Operation::FetchAdd {
+            remote: two.memory.region.remote(0),
+            add: 1,
+        };
+        let wqe = Wqe::new(add, &[one.memory.region.segment(0, 8)]).signalled();
+        ring(&mut one.pair, &wqe);
+        polled(&mut one.pair.send_completions);
+        let old = u64::from_ne_bytes([2; 8]) + expected;
+        assert_eq!(bytes(&one.memory.place)[..8], old.to_ne_bytes());
+    }
 }
 
 fn expect_no_answer(side: &mut Side) {

@@ -7,7 +7,7 @@ use gdr_sys::cuda as sys;
 
 use super::driver::call;
 use super::gpu::CudaGpu;
-use crate::backend::Kernel;
+use crate::backend::{Kernel, Perform};
 use crate::{DevicePtr, Error};
 
 /// PTX text that the driver compiles for its GPU.
@@ -39,6 +39,7 @@ pub(super) struct Kernels {
     chase: sys::Function,
     hold: sys::Function,
     ping: sys::Function,
+    perform: sys::Function,
 }
 
 /// Arguments of a kernel launch.
@@ -93,6 +94,7 @@ impl CudaGpu {
             chase: find(c"chase")?,
             hold: find(c"hold")?,
             ping: find(c"ping")?,
+            perform: find(c"perform")?,
         };
         Ok(*lazy.kernels.insert(kernels))
     }
@@ -170,6 +172,29 @@ impl CudaGpu {
             parameters: [to.get(), from.get(), vectors, 0, 0, 0],
             blocks: blocks.min(u64::from(kernels.multiprocessors)) as u32,
             threads: COPY_THREADS,
+        };
+        self.start(stream, launch)
+    }
+
+    /// Starts `perform`; the context is current.
+    ///
+    /// # Safety
+    ///
+    /// As [`Self::launch`]; the list has the operations.
+    pub(super) unsafe fn perform(
+        &self,
+        stream: sys::Stream,
+        work: &Perform<'_>,
+    ) -> Result<(), Error> {
+        let name = "perform";
+        let (list, result) = (work.list.get(), work.result.get());
+        let limit = nanoseconds(work.limit);
+        let launch = Launch {
+            name,
+            function: self.kernels(name)?.perform,
+            parameters: [list, work.ops.len() as u64, result, limit, 0, 0],
+            blocks: 1,
+            threads: 1,
         };
         self.start(stream, launch)
     }

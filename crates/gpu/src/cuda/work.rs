@@ -80,6 +80,8 @@ impl CudaGpu {
                     })
             }
             // SAFETY: guaranteed by the caller.
+            Work::Perform(perform) => unsafe { self.perform(stream, &perform) },
+            // SAFETY: guaranteed by the caller.
             Work::Launch(kernel) => unsafe { self.launch(stream, kernel) },
             Work::CopyWords {
                 to, from, vectors, ..

@@ -7,7 +7,7 @@ use gpu_sim::{FaultInjector, Item, Keeper, Kernel as SimKernel, Operation, Span}
 
 use super::machine::driver_error;
 use super::space;
-use crate::backend::{Kernel, Work};
+use crate::backend::{Kernel, Perform, Work};
 use crate::memory::Held;
 use crate::{DevicePtr, Error, Failure, MemOp};
 
@@ -87,6 +87,16 @@ pub(super) fn item(work: Work<'_>, injector: Option<&FaultInjector>) -> Result<I
             words,
         },
         Work::Operations(ops) => operations(ops)?,
+        Work::Perform(Perform {
+            ops, result, limit, ..
+        }) => {
+            let operations: Result<_, _> = ops.iter().map(|&op| operation(op)).collect();
+            Item::Launch(SimKernel::Perform {
+                operations: operations.map_err(failed("perform"))?,
+                result: find(result, 4).map_err(failed("perform"))?,
+                limit,
+            })
+        }
         Work::Launch(kernel) => Item::Launch(sim_kernel(kernel).map_err(failed(kernel.name()))?),
         // The caller handles these.
         Work::Record(_) | Work::Wait(_) => Item::Operations(Vec::new()),

@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::Stream;
-use crate::backend::{Kernel, Work};
+use crate::backend::{Kernel, Perform, Work};
 use crate::memory::{Held, Memory, aligned};
 use crate::pattern::Mismatches;
-use crate::{Allocation, DeviceMemory, DevicePtr, Error, HostMemory, Pattern, peer};
+use crate::{
+    Allocation, Compare, DeviceMemory, DevicePtr, Error, HostMemory, MemOp, Pattern, peer,
+};
 
 /// Timeout of each ping-pong wait, so that a dead peer does not hang the GPU.
 const PING_PONG_TIMEOUT: Duration = Duration::from_secs(10);
@@ -205,6 +207,48 @@ impl Stream {
         self.launch(&[gate.held()], Work::Launch(kernel))
     }
 
+    /// Copies memory operations to the GPU for [`Self::perform`], and waits for that. A wait of more than `timeout` ends the kernel.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`] for a wait for 64 bits; [`Error::Allocate`], [`Error::Copy`], [`Error::Abandoned`].
+    pub fn load(&self, operations: &[MemOp], timeout: Duration) -> Result<Operations, Error> {
+        let mut held = Vec::new();
+        let ops = operations.iter().map(|op| op.address(&mut held));
+        let ops = ops.collect::<Result<Vec<_>, _>>()?;
+        let bytes = ops.iter().map(encoded).collect::<Result<Vec<_>, _>>()?;
+        let bytes = bytes.concat();
+        let length = bytes.len().max(ENCODED);
+        let list = self.gpu.allocate(Allocation::Malloc, length)?;
+        self.write(&list, 0, &bytes)?;
+        let result = self.gpu.pinned(4)?;
+        held.extend([list.held(), result.held()]);
+        Ok(Operations {
+            ops,
+            held,
+            list,
+            result,
+            timeout,
+        })
+    }
+
+    /// Launches a kernel that performs memory operations in order, as a program's kernel that drives a NIC itself does. Barriers alone order
+    /// writes; flushes are barriers.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Kernel`], [`Error::Abandoned`].
+    pub fn perform(&self, operations: &Operations) -> Result<(), Error> {
+        operations.result.store_u32(0, 0)?;
+        let perform = Perform {
+            ops: &operations.ops,
+            list: operations.list.word(0, 8)?,
+            result: operations.result.word(0, 4)?,
+            limit: operations.timeout,
+        };
+        self.launch(&operations.held, Work::Perform(perform))
+    }
+
     /// Launches the ping-pong kernel: for i = 1 to `rounds`, waits until the first 32-bit word of
     /// `flag` is i, then writes i to the first word of `reply`. A flag of `u32::MAX`, or a
     /// ten-second timeout, ends it early with `u32::MAX` in `reply`.
@@ -358,6 +402,71 @@ pub fn data_word(round: u32) -> u32 {
         1 => 0x5a5a_5a5a,
         _ => 0xa5a5_a5a5,
     }
+}
+
+/// Memory operations for a kernel, in GPU memory.
+#[derive(Debug)]
+pub struct Operations {
+    ops: Vec<MemOp<DevicePtr>>,
+    held: Vec<Held>,
+    list: DeviceMemory,
+    result: HostMemory,
+    timeout: Duration,
+}
+
+impl Operations {
+    /// The position of the wait that took too long, in the last run, which has ended.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Finding`] if no run has ended.
+    pub fn late(&self) -> Result<Option<usize>, Error> {
+        const LATE: u32 = 1 << 31;
+        let (seen, count) = (self.result.load_u32(0)?, self.ops.len());
+        match seen {
+            seen if seen as usize == count => Ok(None),
+            seen if seen & LATE != 0 => Ok(Some((seen & !LATE) as usize)),
+            seen => Err(Error::Finding {
+                count: seen.into(),
+                position: 0,
+                words: count as u64,
+            }),
+        }
+    }
+}
+
+/// Bytes of an operation.
+const ENCODED: usize = 24;
+
+/// An operation as `perform` in `kernels.ptx` reads it.
+fn encoded(op: &MemOp<DevicePtr>) -> Result<[u8; ENCODED], Error> {
+    let (code, value, address) = match *op {
+        MemOp::Write32 { at, value } => (0, value.into(), at.get()),
+        MemOp::Write64 { at, value } => (1, value, at.get()),
+        MemOp::Wait32 {
+            at, value, compare, ..
+        } => {
+            let code = match compare {
+                Compare::Geq => 2,
+                Compare::Eq => 3,
+                Compare::And => 4,
+                Compare::Nor => 5,
+            };
+            (code, value.into(), at.get())
+        }
+        MemOp::Wait64 { .. } => {
+            return Err(Error::Range {
+                offset: 0,
+                bytes: 8,
+                size: 4,
+            });
+        }
+        MemOp::Barrier | MemOp::FlushRemoteWrites => (6_u64, 0_u64, 0),
+    };
+    let mut bytes = [0; ENCODED];
+    let words = [code, value, address].map(u64::to_le_bytes);
+    bytes.copy_from_slice(words.as_flattened());
+    Ok(bytes)
 }
 
 /// Address of the first `bytes` bytes, of aligned words.

@@ -170,6 +170,64 @@ fn ping_pong_on_one_gpu() {
 }
 
 #[test]
+fn kernel_performs_operations() {
+    let (gpu, stream) = sim();
+    let words = gpu.pinned(64).unwrap();
+    let wait =
+        |at, value, compare| MemOp::wait32(&words, at, value, compare).expect("a word in range");
+    let operations = [
+        wait(0, 5, Compare::Geq),
+        MemOp::write32(&words, 4, 7).unwrap(),
+        MemOp::Barrier,
+        MemOp::write64(&words, 8, 1 << 40).unwrap(),
+        wait(16, 3, Compare::Eq),
+        wait(20, 6, Compare::And),
+        wait(24, !1, Compare::Nor),
+        MemOp::write32(&words, 28, 9).unwrap(),
+    ];
+    words.store_u32(24, u32::MAX).unwrap();
+    let loaded = stream.load(&operations, TIMEOUT).unwrap();
+    assert!(loaded.late().is_err());
+    stream.perform(&loaded).unwrap();
+    let seen = |at| words.load_u32(at).unwrap();
+    let until = |at: usize, value| {
+        while seen(at) != value {
+            std::thread::yield_now();
+        }
+    };
+    std::thread::sleep(MOMENT);
+    assert_eq!((seen(4), seen(28)), (0, 0));
+    words.store_u32(0, 5).unwrap();
+    until(12, 1 << 8);
+    assert_eq!((seen(4), seen(8)), (7, 0));
+    for (at, early, right) in [(16, 4, 3), (20, 1, 2), (24, u32::MAX, !1)] {
+        words.store_u32(at, early).unwrap();
+        std::thread::sleep(MOMENT);
+        assert_eq!(seen(28), 0, "{at}");
+        words.store_u32(at, right).unwrap();
+    }
+    stream.synchronize_within(TIMEOUT).unwrap();
+    assert_eq!((seen(28), loaded.late().unwrap()), (9, None));
+
+    // A wait that takes too long ends it.
+    words.store_u32(0, 4).unwrap();
+    words.store_u32(28, 0).unwrap();
+    let late = [
+        MemOp::Barrier,
+        wait(0, 5, Compare::Geq),
+        operations[7].clone(),
+    ];
+    let late = stream.load(&late, MOMENT).unwrap();
+    stream.perform(&late).unwrap();
+    stream.synchronize_within(TIMEOUT).unwrap();
+    assert_eq!((seen(28), late.late().unwrap()), (0, Some(1)));
+
+    let wide = [MemOp::wait64(&words, 0, 1, Compare::Eq).unwrap()];
+    let refused = stream.load(&wide, MOMENT);
+    assert!(matches!(refused, Err(Error::Range { .. })), "{refused:?}");
+}
+
+#[test]
 fn pageable_memory() {
     let (gpu, stream) = sim();
     let mut host = gpu.pageable(8192).unwrap();

@@ -1,8 +1,37 @@
-//! GPUDirect Async over the proxy: streams of simulated GPUs in two machines, connected by Soft-RoCE.
+//! GPUDirect Async over the proxy: streams of simulated GPUs in two machines, connected by Soft-RoCE; and messages between ranks.
 
 use std::fs;
 
-use crate::{built, in_machine};
+use serde_json::Value;
+
+use crate::{built, in_machine, json};
+
+/// Checks that every figure of gdr probe mp is there, with all messages verified.
+pub fn has_exchanged(report: &Value) {
+    let results = report["results"].as_array().expect("results");
+    let mut found = results.iter();
+    for bytes in [8, 65536] {
+        for (name, ways) in [
+            ("mp.cpu.latency", 2),
+            ("mp.stream.latency", 2),
+            ("mp.kernel.latency", 2),
+            ("mp.cpu.bandwidth", 1),
+            ("mp.stream.bandwidth", 1),
+            ("mp.put.latency", 1),
+            ("mp.put.bandwidth", 1),
+            ("mp.get.latency", 1),
+            ("mp.get.bandwidth", 1),
+        ] {
+            let result = found.next().expect("a result");
+            assert_eq!(
+                (&result["name"], &result["backend"], &result["verdict"]),
+                (&name.into(), &"cuda-sim+proxy".into(), &"ok".into())
+            );
+            assert_eq!(result["verified"], 32 * 5 * ways * bytes, "{result}");
+        }
+    }
+    assert_eq!(found.next(), None);
+}
 
 #[test]
 #[ignore = "needs qemu-system-x86_64, root"]
@@ -10,8 +39,10 @@ fn streams_of_two_machines_send_to_each_other_through_the_proxy() {
     let files = in_machine(
         "two-guests",
         "async-pair",
-        vec![built("examples/proxy_pair")],
+        vec![built("examples/proxy_pair"), built("gdr")],
     );
+    // The client reports.
+    has_exchanged(&json(&files.join("guest2/mp.json")));
     let output = |guest: u8| {
         let path = files.join(format!("guest{guest}")).join("proxy_pair.txt");
         let text =

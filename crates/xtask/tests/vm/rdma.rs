@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
+use crate::gdsync::has_exchanged;
 use crate::{built, in_machine, json};
 
 #[test]
@@ -205,6 +206,7 @@ fn probe_rdma_beside_perftest() {
             "{between:#?}"
         );
     }
+    has_exchanged(&json(&files.join("mp.json")));
     let refused = &json(&files.join("no-gid.json"))["results"];
     assert_eq!(
         (refused.as_array().map(Vec::len), &refused[0]["reason"]),

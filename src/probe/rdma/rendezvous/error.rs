@@ -115,15 +115,8 @@ pub enum Error {
         why: String,
     },
     /// A launcher's variable is invalid.
-    #[error(
-        "invalid {variable} '{value}': {why}; use HOST or --listen instead of the launcher's variables"
-    )]
-    Environment {
-        variable: String,
-        value: String,
-        /// What is wrong with it.
-        why: String,
-    },
+    #[error("{0}; use HOST or --listen instead of the launcher's variables")]
+    Environment(#[from] mp::launcher::Error),
     /// The launcher did not start two processes.
     #[error(
         "the launcher started {size} processes, and this probe needs two: start one on each machine"

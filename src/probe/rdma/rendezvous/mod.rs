@@ -11,11 +11,9 @@ mod error;
 mod file;
 mod frames;
 mod handshake;
-mod hostlist;
 mod link;
 mod listen;
 mod meet;
-mod place;
 mod private;
 mod pulse;
 mod secret;
@@ -32,10 +30,9 @@ pub use frames::{FrameError, FrameReader, FrameWriter, LONGEST};
 pub use handshake::{
     ClientHandshake, MESSAGE, Next, PROTOCOL, Rejection, ServerHandshake, Session,
 };
-pub use hostlist::expand;
 pub use link::Link;
 pub use listen::{Listener, listen};
 pub use meet::meet;
-pub use place::{Launcher, Place, from_environment};
+pub use mp::launcher::{Launcher, Place, expand_hosts as expand, from_environment};
 pub use secret::{SECRET_VARIABLE, Secret, SecretError};
 pub use wire::{Envelope, quote, shortened};

@@ -57,10 +57,10 @@ enum Link {
     /// A thread connects it.
     Connecting,
     Ready {
-        _link: Verbs<Rts, Direct>,
+        link: Verbs<Rts, Direct>,
     },
     DevxReady {
-        _link: DevxPair<Rts>,
+        link: DevxPair<Rts>,
     },
     /// Connecting it failed.
     Gone,
@@ -150,10 +150,10 @@ impl Hca for Mlx5Hca {
         let connected = match taken {
             Link::Init(link) => port
                 .connect(link, psn, (peer, path), timeout)
-                .map(|link| Link::Ready { _link: link }),
+                .map(|link| Link::Ready { link }),
             Link::Devx(link) => port
                 .connect_devx(link, psn, (peer, path), timeout)
-                .map(|link| Link::DevxReady { _link: link }),
+                .map(|link| Link::DevxReady { link }),
             _ => Err(Error::Spent { qpn }),
         };
         let (link, outcome) = match connected {
@@ -165,6 +165,20 @@ impl Hca for Mlx5Hca {
             *place = link;
         }
         outcome
+    }
+
+    fn stop(&self, local: Endpoint) -> Result<(), crate::Error> {
+        let qpn = local.qpn;
+        let failed = match self.shared.links().get_mut(&qpn) {
+            None => return Err(crate::Error::NoQueuePair { qpn }),
+            Some(Link::Init(link)) => link.fail(),
+            Some(Link::Devx(link)) => link.fail(),
+            Some(Link::Ready { link }) => link.fail(),
+            Some(Link::DevxReady { link }) => link.fail(),
+            // No WQE of it was sent.
+            Some(Link::Connecting | Link::Gone) => Ok(()),
+        };
+        failed.map_err(verbs_failed("move a queue pair to the error state"))
     }
 
     fn register(&self, place: &Place, access: Access) -> Result<MemoryRegion, crate::Error> {

@@ -168,6 +168,18 @@ impl Hca for ProxyHca {
         outcome
     }
 
+    fn stop(&self, local: Endpoint) -> Result<(), crate::Error> {
+        let mut state = self.shared().lock();
+        let mut pairs = state.pairs.values_mut();
+        let qpn = local.qpn;
+        // The newest: the endpoint of a failed one may have the same QPN.
+        let pair = pairs.rfind(|pair| pair.endpoint == local);
+        completions::fail(pair.ok_or(crate::Error::NoQueuePair { qpn })?);
+        drop(state);
+        self.shared().bell.wake();
+        Ok(())
+    }
+
     fn register(&self, place: &Place, access: Access) -> Result<MemoryRegion, crate::Error> {
         let region = Region::register(&self.port.domain, place, access)?;
         let (lkey, rkey) = (region.region.lkey(), region.region.remote().rkey);

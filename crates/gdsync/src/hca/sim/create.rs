@@ -33,6 +33,7 @@ pub(super) fn create(
         stall: None,
         attempt: None,
         sequence: 0,
+        answered: 0,
         completed: 0,
     };
     state.pairs.insert(qpn, pair);

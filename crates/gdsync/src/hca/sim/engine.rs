@@ -44,8 +44,9 @@ fn receive(state: &mut State, mut message: Message) {
             requester::answer_arrived(state, message.to.qpn, message.sequence, answer)
         }
         Body::Request(operation) => {
-            let outcome = responder::respond(state, message.from, message.to.qpn, operation);
-            answer(state, &message, outcome);
+            if let Some(outcome) = responder::respond(state, &message, operation) {
+                answer(state, &message, outcome);
+            }
         }
     }
 }

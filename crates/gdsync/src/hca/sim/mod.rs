@@ -197,7 +197,23 @@ impl Hca for SimHca {
         Ok(())
     }
 
+    fn stop(&self, local: Endpoint) -> Result<(), Error> {
+        let mut state = self.shared.lock();
+        let qpn = local.qpn;
+        let pair = state
+            .pairs
+            .get_mut(&qpn)
+            .ok_or(Error::NoQueuePair { qpn })?;
+        failure::fail(pair);
+        drop(state);
+        self.shared.inbox.wake();
+        Ok(())
+    }
+
     fn register(&self, place: &Place, access: Access) -> Result<MemoryRegion, Error> {
+        if !place.is_mapped() {
+            return Err(Error::NoMapping);
+        }
         let key = self.shared.lock().regions.add(place.clone(), access);
         let guard = region::DeregisterGuard::new(Arc::clone(&self.shared), key);
         Ok(MemoryRegion::new(place, key, key, Box::new(guard)))

@@ -29,6 +29,8 @@ pub(super) struct Pair {
     pub attempt: Option<Attempt>,
     /// Number of the last request.
     pub sequence: u64,
+    /// Number of the last request of the remote side.
+    pub answered: u64,
     /// CQEs of the send queue, written or not.
     pub completed: u64,
 }

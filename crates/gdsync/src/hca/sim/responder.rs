@@ -2,24 +2,29 @@
 
 use super::failure::fail;
 use super::fault::Violation;
-use super::link::{Answer, RemoteError, RemoteOperation};
+use super::link::{Answer, Message, RemoteError, RemoteOperation};
 use super::pair::{Mark, Pair};
 use super::state::State;
-use crate::hca::Endpoint;
 use crate::wire::{Completion, DataSegment, Event, Failed, RemoteAddress, Syndrome};
 use crate::{Error, Place};
 
-/// Executes a request of `from` to queue pair `qpn`.
+/// Executes the request in `message`, without the body. `None` for a duplicate of an earlier request, which a NIC recognises by its
+/// PSN.
 pub(super) fn respond(
     state: &mut State,
-    from: Endpoint,
-    qpn: u32,
+    message: &Message,
     operation: RemoteOperation,
-) -> Answer {
+) -> Option<Answer> {
+    let qpn = message.to.qpn;
     let Some(mut pair) = state.pairs.remove(&qpn) else {
-        return Answer::NotConnected;
+        return Some(Answer::NotConnected);
     };
-    let outcome = if pair.peer == Some(from) && !pair.failed {
+    let outcome = if pair.peer == Some(message.from) && !pair.failed {
+        if message.sequence <= pair.answered {
+            state.pairs.insert(qpn, pair);
+            return None;
+        }
+        pair.answered = message.sequence;
         perform(state, &mut pair, operation)
     } else {
         Ok(Answer::NotConnected)
@@ -30,7 +35,7 @@ pub(super) fn respond(
         Answer::Refused(error)
     });
     state.pairs.insert(qpn, pair);
-    answer
+    Some(answer)
 }
 
 /// Writes the error CQE of a receive.

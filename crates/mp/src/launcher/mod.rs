@@ -1,11 +1,23 @@
 //! Rank and size of this process, from the environment of a launcher: Slurm's srun or an mpirun.
 //! Only documented variables are read.
 
-use std::fmt;
-use std::path::PathBuf;
+mod hostlist;
 
-use super::error::Error;
-use super::hostlist;
+use std::fmt;
+
+pub use hostlist::expand as expand_hosts;
+
+/// A variable of a launcher is invalid.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("invalid {variable} '{value}': {why}")]
+pub struct Error {
+    /// The variable.
+    pub variable: String,
+    /// Its value, shortened.
+    pub value: String,
+    /// What is wrong with it.
+    pub why: String,
+}
 
 /// The program that started the processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +49,7 @@ impl fmt::Display for Launcher {
 /// This process among those that a launcher started together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
+    /// The launcher.
     pub launcher: Launcher,
     /// Rank of this process.
     pub rank: u32,
@@ -51,40 +64,20 @@ pub struct Place {
 }
 
 impl Place {
-    /// The default rendezvous file, in the working directory, which most clusters share.
-    pub fn rendezvous_file(&self) -> PathBuf {
-        let plain = |c: char| {
-            if c.is_ascii_alphanumeric() || c == '-' || c == '.' {
-                c
-            } else {
-                '_'
-            }
+    /// [`Self::job`] as part of a file's name; none without a job.
+    #[must_use]
+    pub fn job_name(&self) -> Option<String> {
+        let plain = |c: char| match c.is_ascii_alphanumeric() || c == '-' || c == '.' {
+            true => c,
+            false => '_',
         };
-        let job: String = self
-            .job
-            .iter()
-            .flat_map(|job| job.chars())
-            .take(100)
-            .map(plain)
-            .collect();
-        PathBuf::from(match job.as_str() {
-            "" => "gdr-rendezvous".to_owned(),
-            job => format!("gdr-rendezvous-{job}"),
-        })
-    }
-
-    /// Checks that this is one of two processes.
-    pub fn of_two(&self) -> Result<(), Error> {
-        match (self.size, self.rank) {
-            (None | Some(2), 0 | 1) => Ok(()),
-            (None | Some(2), rank) => Err(Error::Rank { rank }),
-            (Some(size), _) => Err(Error::Size { size }),
-        }
+        let job = self.job.as_deref().filter(|job| !job.is_empty())?;
+        Some(job.chars().take(100).map(plain).collect())
     }
 }
 
 /// A function that looks a variable up, as `std::env::var` does without its errors.
-type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
+pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Variables of each launcher: rank, size, and name of the run.
 const MPI: [(Launcher, &str, Option<&str>, Option<&str>); 4] = [
@@ -138,7 +131,7 @@ pub fn from_environment(variables: Variables<'_>) -> Result<Option<Place>, Error
 /// A rank is below the size.
 fn check_rank(place: Place) -> Result<Option<Place>, Error> {
     match place.size {
-        Some(size) if place.rank >= size => Err(Error::Environment {
+        Some(size) if place.rank >= size => Err(Error {
             variable: format!("rank from {}", place.launcher),
             value: place.rank.to_string(),
             why: format!("there are {size} processes, the first is 0"),
@@ -195,9 +188,9 @@ fn rank0_host(variables: Variables<'_>, rank: u32) -> Result<Option<String>, Err
         if let Some(value) = text(variables, variable) {
             return match hostlist::expand(&value) {
                 Ok(names) => Ok(names.into_iter().next()),
-                Err(why) => Err(Error::Environment {
+                Err(why) => Err(Error {
                     variable: variable.to_owned(),
-                    value: super::wire::shortened(&value, 200),
+                    value: shortened(&value, 200),
                     why,
                 }),
             };
@@ -215,7 +208,16 @@ const STEPS: u64 = 61;
 /// The port of a step. Concurrent jobs have close numbers, and so different ports.
 fn port(job: u64, step: u64) -> u16 {
     let place = (job % PORTS * STEPS + step % STEPS) % PORTS;
-    u16::try_from(FIRST_PORT + place).unwrap_or(super::conditions::DEFAULT_PORT)
+    u16::try_from(FIRST_PORT + place).unwrap_or(FIRST_PORT as u16)
+}
+
+/// The beginning of a value, for a message.
+fn shortened(value: &str, most: usize) -> String {
+    let mut shown: String = value.chars().take(most).collect();
+    if shown.len() < value.len() {
+        shown.push('…');
+    }
+    shown.escape_debug().to_string()
 }
 
 /// A variable's value, unless it is empty.
@@ -232,9 +234,9 @@ fn number<N: std::str::FromStr>(
     let Some(value) = text(variables, variable) else {
         return Ok(None);
     };
-    value.parse().map(Some).map_err(|_| Error::Environment {
+    value.parse().map(Some).map_err(|_| Error {
         variable: variable.to_owned(),
-        value: super::wire::shortened(&value, 60),
+        value: shortened(&value, 60),
         why: "it is not a number".to_owned(),
     })
 }
@@ -413,11 +415,5 @@ mod tests {
         assert!(error(&[("PMI_RANK", "x")]).contains("invalid PMI_RANK 'x': it is not a number"));
         assert!(error(&[("PMI_RANK", "-1")]).contains("not a number"));
         assert!(error(&[("PMI_RANK", "2"), ("PMI_SIZE", "2")]).contains("there are 2 processes"));
-        let of_two = |rank, size| place(Launcher::Pmi, rank, size).of_two();
-        assert_eq!(of_two(0, Some(2)), Ok(()));
-        assert_eq!(of_two(1, None), Ok(()));
-        assert_eq!(of_two(0, Some(1)), Err(Error::Size { size: 1 }));
-        assert_eq!(of_two(3, Some(4)), Err(Error::Size { size: 4 }));
-        assert_eq!(of_two(2, None), Err(Error::Rank { rank: 2 }));
     }
 }

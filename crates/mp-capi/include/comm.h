@@ -1,0 +1,2 @@
+/* The name under which libmp installs mp/comm.h too. */
+#include <mp/comm.h>

@@ -1,0 +1,63 @@
+//! A request in progress.
+
+use std::sync::Arc;
+
+use crate::peer::{Direction, Peer};
+
+/// A transfer or receive in progress. Waiting for it frees it, and so does dropping it: it then still completes, unless it is prepared
+/// but not posted.
+#[derive(Debug)]
+#[must_use = "dropping it gives up its outcome"]
+pub struct Request {
+    pub(crate) peer: Arc<Peer>,
+    pub(crate) direction: Direction,
+    pub(crate) number: u64,
+}
+
+impl Request {
+    pub(crate) fn send(peer: &Arc<Peer>, number: u64) -> Self {
+        Self {
+            peer: Arc::clone(peer),
+            direction: Direction::Sends,
+            number,
+        }
+    }
+
+    pub(crate) fn receive(peer: &Arc<Peer>, number: u64) -> Self {
+        Self {
+            peer: Arc::clone(peer),
+            direction: Direction::Receives,
+            number,
+        }
+    }
+
+    /// Its number, which error messages name.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The other rank.
+    #[must_use]
+    pub fn peer(&self) -> u32 {
+        self.peer.rank
+    }
+
+    /// True for receives.
+    #[must_use]
+    pub fn is_receive(&self) -> bool {
+        self.direction == Direction::Receives
+    }
+
+    /// Polls. True if it has ended, well or not: waiting for it then returns at once.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.peer.has_ended(self.direction, self.number)
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        self.peer.forget(self.direction, self.number);
+    }
+}

@@ -1,0 +1,241 @@
+//! The parent's side: two children on this machine, or one here and one on another.
+
+use std::path::PathBuf;
+
+use super::child::NAME;
+use super::mpi::{self, MpiTask};
+use super::plan::MAX_ROOM;
+use super::talk::Message;
+use super::task::{HcaChoice, Side, Task};
+use crate::model::{ProbeKind, ProbeReport};
+use crate::probe::children::Children;
+use crate::probe::machine::{Machine, ProbedNic};
+use crate::probe::processes;
+use crate::probe::rdma::across::{self, Across, RemotePlace, report_impossible};
+use crate::probe::rdma::{self, Named, RemoteEnd};
+use crate::probe::scope::{ProbeError, Scope};
+use crate::probe::supervise::Probe;
+use crate::probe::target::Target;
+use crate::probe::verdict::Subject;
+
+/// `gdr probe mp`.
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub scope: Scope,
+    pub hca: Hca,
+    /// The RDMA device; the nearest one of each GPU if `None`.
+    pub device: Option<Named>,
+    /// GID index at the port.
+    pub gid: Option<u8>,
+    /// The other rank: without a device, of this machine.
+    pub remote: RemoteEnd,
+    pub mpi: MpiFigures,
+}
+
+/// How two ranks of MPI are started, for its own figures.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MpiFigures {
+    /// They are left out.
+    None,
+    /// By this launcher.
+    By(PathBuf),
+    /// This process is one of them.
+    Launched,
+}
+
+/// What executes the ranks' queues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hca {
+    /// The GPU drives an mlx5 NIC; a proxy posts to any other.
+    Auto,
+    Mlx5,
+    Proxy,
+    /// A software HCA.
+    Sim,
+}
+
+/// The note with a software HCA.
+const SIMULATED: &str = "The HCA is SIMULATED: threads of the CPU execute the WQEs, and messages go through a socket. The figures show the \
+                         cost of streams and queues, and nothing about a NIC.";
+
+/// A GPU, and its HCA.
+pub struct Place {
+    target: Target,
+    hca: HcaChoice,
+}
+
+impl Options {
+    /// The HCA for a GPU; the error says why it has no port.
+    fn hca_for(&self, target: &Target, nics: &[ProbedNic]) -> Result<HcaChoice, String> {
+        let port = || rdma::port_of(target, nics, self.device.as_ref(), self.gid);
+        Ok(match self.hca {
+            Hca::Sim => HcaChoice::Sim,
+            Hca::Auto => HcaChoice::Auto(port()?),
+            Hca::Mlx5 => HcaChoice::Mlx5(port()?),
+            Hca::Proxy => HcaChoice::Proxy(port()?),
+        })
+    }
+
+    fn task(&self, place: &Place, subject: String, side: Side, room: usize) -> Task {
+        Task {
+            subject,
+            target: place.target.clone(),
+            hca: place.hca.clone(),
+            terms: self.scope.terms.clone(),
+            side,
+            is_across: !self.is_here(),
+            room,
+        }
+    }
+
+    fn is_here(&self) -> bool {
+        matches!(self.remote, RemoteEnd::Here(_))
+    }
+
+    /// The subject of MPI's figures is that of the first GPU, beside whose figures they stand.
+    fn mpi_task(&self, subject: String) -> MpiTask {
+        let (terms, is_simulated) = (self.scope.terms.clone(), self.scope.sim);
+        MpiTask {
+            subject,
+            sizes: terms.mp_sizes(is_simulated),
+            room: terms.mp_room(is_simulated),
+            is_shared: self.is_here(),
+            terms,
+        }
+    }
+}
+
+impl Probe for Options {
+    const KIND: ProbeKind = ProbeKind::Mp;
+    type Task = Task;
+
+    fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    fn measure(&self, machine: &Machine, children: &mut Children<'_>) -> Result<(), ProbeError> {
+        let gpus = children.gpus(&self.scope, 1, machine)?;
+        if gpus.is_empty() {
+            return Ok(());
+        }
+        let nics = match self.hca {
+            Hca::Sim => Vec::new(),
+            _ => match children.nics()? {
+                Some(names) => rdma::served(machine, &names),
+                None => return Ok(()),
+            },
+        };
+        let mut places = Vec::new();
+        for gpu in gpus {
+            let target = gpu.target();
+            match self.hca_for(&target, &nics) {
+                Ok(hca) => places.push(Place { target, hca }),
+                Err(why) => {
+                    let why = format!("{why}; --hca sim needs no RDMA device");
+                    report_impossible::<Self>(children, why);
+                    return Ok(());
+                }
+            }
+        }
+        if !self.is_here() {
+            across::run(self, children, &places)?;
+            if self.mpi == MpiFigures::Launched && children.report.complete {
+                let subject = across_subject(children.report);
+                mpi::beside(children, None, &self.mpi_task(subject))?;
+            }
+            return Ok(());
+        }
+        let room = self.room();
+        for place in &places {
+            let subject = &place.target.subject;
+            let [client, server] = [Side::Client, Side::Server]
+                .map(|side| self.task(place, subject.clone(), side, room));
+            let sockets = processes::sockets()?;
+            let both = processes::run(children, subject, [&client, &server], sockets)?;
+            let about = Subject::new(subject, place.target.cuda());
+            both.report_remote_failure(children.report, &about, NAME);
+            if !both.go_on() {
+                return Ok(());
+            }
+        }
+        match (&self.mpi, places.first()) {
+            (MpiFigures::By(launcher), Some(place)) => {
+                let task = self.mpi_task(place.target.subject.clone());
+                mpi::beside(children, Some(launcher), &task)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn finish(&self, report: &mut ProbeReport) {
+        if self.hca == Hca::Sim {
+            report.notes.push(SIMULATED.to_owned());
+        }
+    }
+
+    fn expect(&self, _: &Machine, report: &mut ProbeReport) -> Result<(), ProbeError> {
+        for gpu in &report.gpus {
+            let why = "no expected latency: it can only be measured on the machine itself";
+            let about = Subject::new(&gpu.subject, "cuda");
+            let result = about.not_measured("mp.cpu.latency", 8, why.to_owned());
+            report.results.push(result);
+        }
+        Ok(())
+    }
+}
+
+/// That of the first figure.
+fn across_subject(report: &ProbeReport) -> String {
+    let first = report.results.first();
+    first.map_or_else(|| "MPI".to_owned(), |result| result.subject.clone())
+}
+
+impl Across for Options {
+    type Place = Place;
+    type Message = Message;
+    type Task = Task;
+    const NAME: &'static str = NAME;
+    const BACKEND: &'static str = "mp";
+
+    fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    fn remote(&self) -> &RemoteEnd {
+        &self.remote
+    }
+
+    fn inventory(&self, place: &Place) -> RemotePlace {
+        let gpu = place.target.subject.split(' ').next().unwrap_or_default();
+        RemotePlace {
+            subject: match place.hca.port() {
+                Some(port) => format!("{gpu} {}:{}", port.device, port.number),
+                None => gpu.to_owned(),
+            },
+            limit: None,
+        }
+    }
+
+    fn room(&self) -> usize {
+        self.scope.terms.mp_room(self.scope.sim)
+    }
+
+    fn client(&self, place: &Place, subject: String, _: Option<u64>) -> Task {
+        self.task(place, subject, Side::Client, self.room())
+    }
+
+    fn server(&self, place: &Place, subject: String, room: usize) -> Option<Task> {
+        (room <= MAX_ROOM).then(|| self.task(place, subject, Side::Server, room))
+    }
+
+    fn subject(task: &Task) -> &str {
+        &task.subject
+    }
+
+    fn sanitize(message: Message) -> Message {
+        match message {
+            Message::Found(Some(what)) => Message::Found(Some(across::reason(&what))),
+            message => message,
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The task of a child: one of two ranks.
+
+use mp::{HcaKind, Selection};
+use serde::{Deserialize, Serialize};
+
+use crate::probe::depth::Terms;
+use crate::probe::rdma::Port;
+use crate::probe::target::Target;
+
+/// The HCA of a rank.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HcaChoice {
+    /// A software HCA: a thread of each process.
+    Sim,
+    /// The GPU drives an mlx5 NIC, and a proxy any other.
+    Auto(Port),
+    /// The GPU drives the NIC.
+    Mlx5(Port),
+    /// A thread of this process posts to the port.
+    Proxy(Port),
+}
+
+impl HcaChoice {
+    /// Its port.
+    pub fn port(&self) -> Option<&Port> {
+        match self {
+            Self::Sim => None,
+            Self::Auto(port) | Self::Mlx5(port) | Self::Proxy(port) => Some(port),
+        }
+    }
+
+    pub fn selection(&self) -> Selection {
+        let port = self.port();
+        let kind = match self {
+            Self::Sim => HcaKind::Software,
+            Self::Auto(_) => HcaKind::Auto,
+            Self::Mlx5(_) => HcaKind::Mlx5,
+            Self::Proxy(_) => HcaKind::Proxy,
+        };
+        Selection {
+            kind,
+            device: port.map(|port| format!("{}:{}", port.device, port.number)),
+            gid_index: port.and_then(|port| port.gid),
+        }
+    }
+}
+
+/// Which of the two ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// Rank 0: chooses the steps, measures and reports.
+    Client,
+    /// Rank 1: follows.
+    Server,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Task {
+    /// The name of its results.
+    pub subject: String,
+    pub target: Target,
+    pub hca: HcaChoice,
+    pub terms: Terms,
+    pub side: Side,
+    /// True if the other rank is on another machine, which has a report of its own.
+    pub is_across: bool,
+    /// Bytes for the messages of one direction.
+    pub room: usize,
+}

@@ -1,0 +1,59 @@
+//! Latencies and bandwidths of messages, puts and gets between two ranks.
+
+use super::INDENT;
+use super::by_size::{bandwidths_by_size, latencies_by_size};
+use super::lines::{failures, line_of, verified};
+use crate::model::{ProbeReport, ProbeResult};
+use crate::render::Style;
+use crate::render::text::{Tone, printable, wrap};
+
+const LATENCIES: [(&str, &str); 6] = [
+    ("mp.cpu.latency", "CPU"),
+    ("mp.stream.latency", "stream"),
+    ("mp.kernel.latency", "kernel"),
+    ("mp.put.latency", "put"),
+    ("mp.get.latency", "get"),
+    ("mp.mpi.latency", "MPI"),
+];
+const BANDWIDTHS: [(&str, &str); 5] = [
+    ("mp.cpu.bandwidth", "CPU"),
+    ("mp.stream.bandwidth", "stream"),
+    ("mp.put.bandwidth", "put"),
+    ("mp.get.bandwidth", "get"),
+    ("mp.mpi.bandwidth", "MPI"),
+];
+
+pub fn figures(report: &ProbeReport, style: Style) -> String {
+    let mut subjects: Vec<&str> = Vec::new();
+    for result in &report.results {
+        if result.subject != "machine" && !subjects.contains(&result.subject.as_str()) {
+            subjects.push(&result.subject);
+        }
+    }
+    let chapter = |subject: &&str| {
+        let results = report.results.iter();
+        let results: Vec<&ProbeResult> = results
+            .filter(|result| result.subject == *subject)
+            .collect();
+        chapter(subject, &results, style)
+    };
+    subjects.iter().map(chapter).collect()
+}
+
+fn chapter(subject: &str, results: &[&ProbeResult], style: Style) -> String {
+    let title = wrap(&printable(subject), style.width, 0, INDENT);
+    let mut text = format!("\n{}\n", style.paint(Tone::Strong, &title));
+    text.push_str(&line_of(&verified(results), style));
+    text.push_str(&failures(results, INDENT, style, false));
+    let mut backends: Vec<&str> = Vec::new();
+    for result in results {
+        if result.median.is_some() && !backends.contains(&result.backend.as_str()) {
+            backends.push(&result.backend);
+        }
+    }
+    if !backends.is_empty() {
+        text.push_str(&line_of(&format!("by {}", backends.join("; ")), style));
+    }
+    text + &latencies_by_size(results, &LATENCIES, style)
+        + &bandwidths_by_size(results, &BANDWIDTHS, style)
+}
