@@ -50,6 +50,11 @@ impl<M> Inbox<M> {
         !inner.closed
     }
 
+    /// The number of messages.
+    pub(in crate::hca) fn len(&self) -> usize {
+        self.lock().messages.len()
+    }
+
     /// Takes all messages; `None` if closed.
     pub(in crate::hca) fn take(&self) -> Option<VecDeque<M>> {
         let mut inner = self.lock();

@@ -43,6 +43,7 @@ fn receive(state: &mut State, mut message: Message) {
         Body::Answer(answer) => {
             requester::answer_arrived(state, message.to.qpn, message.sequence, answer)
         }
+        Body::Datagram { .. } => responder::datagram(state, Message { body, ..message }),
         Body::Request(operation) => {
             let outcome = responder::respond(state, message.from, message.to.qpn, operation);
             answer(state, &message, outcome);

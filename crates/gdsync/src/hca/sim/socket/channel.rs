@@ -2,7 +2,7 @@
 //!
 //! Memory is bounded. Each queue pair has one request in progress. If more than [`Options::room`] bytes wait to be written, a
 //! further request is answered with [`Answer::NotReady`], so it is retried. Unanswered requests of the remote side hold at most
-//! [`OWED`] bytes or are one request: until they are answered, nothing more is read. Time is bounded too: if the remote side reads
+//! [`OWED`] bytes or are one request: until they are answered, nothing more is read. Datagrams beyond these limits are lost. Time is bounded too: if the remote side reads
 //! or answers nothing for [`Options::timeout`], the link ends.
 
 use std::collections::{HashMap, VecDeque};
@@ -22,6 +22,9 @@ use crate::hca::sim::link::{Answer, Body, Gone, Link, Message, RemoteOperation};
 const OWED: u64 = 64 << 20;
 /// Limit of unanswered remote requests. A queue pair has at most one.
 const OWED_REQUESTS: usize = 1 << 16;
+
+/// Limit of datagrams that wait for the local HCA.
+const DATAGRAMS: usize = 1024;
 
 /// State shared by the link, its two threads and its owner.
 #[derive(Debug)]
@@ -184,6 +187,7 @@ impl Channel {
         state.moved = Instant::now();
         let operation = match &head.message.body {
             Body::Request(operation) => operation,
+            Body::Datagram { .. } => return Ok(()),
             Body::Answer(answer) => {
                 return match state.requests.get(&(to.qpn, sequence)) {
                     // This side ended the link: later messages are dropped.
@@ -227,6 +231,10 @@ impl Channel {
         let key = (message.from.qpn, message.sequence);
         let mut state = self.lock();
         let is_expected = match &message.body {
+            Body::Datagram { .. } => {
+                let is_received = !state.closing && state.ended.is_none();
+                is_received && self.inbox.len() < DATAGRAMS
+            }
             Body::Request(_) => state.owed.contains_key(&key),
             Body::Answer(_) => state
                 .requests
@@ -279,11 +287,16 @@ impl Link for Channel {
         if state.ended.is_some() {
             return Err(Gone);
         }
+        let is_full = state.queued > 0 && state.queued + bytes > self.options.room;
+        let is_datagram = matches!(message.body, Body::Datagram { .. });
+        if is_datagram && (is_full || state.closing) {
+            return Ok(());
+        }
         if let Body::Request(operation) = &message.body {
             if state.closing {
                 return Err(Gone);
             }
-            if state.queued > 0 && state.queued + bytes > self.options.room {
+            if is_full {
                 drop(state);
                 self.answer_locally(
                     message.from.qpn,
