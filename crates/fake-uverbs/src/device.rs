@@ -4,6 +4,7 @@
 use std::ffi::c_int;
 
 use crate::bytes::{Answer, Request};
+use crate::nic::peers;
 use crate::node;
 use crate::switches::switches;
 
@@ -21,8 +22,8 @@ pub const GIDS: u8 = 4;
 /// MTU of both ports in bytes: `active_mtu` 5.
 pub const MTU: usize = 4096;
 
-/// The InfiniBand port's LID.
-pub const LID: u16 = 0x0123;
+/// The InfiniBand port's LID, the first one of several processes.
+pub const FIRST_LID: u16 = 0x0123;
 
 /// `GET_CONTEXT`: answers with `struct ib_uverbs_get_context_resp`, then `struct mlx5_ib_alloc_ucontext_resp` at 8.
 ///
@@ -102,7 +103,7 @@ pub fn port(request: Request) -> Result<Answer, c_int> {
     answer.u8(28, 5); // active_mtu
     match number {
         INFINIBAND => {
-            answer.u16(22, LID); // lid
+            answer.u16(22, peers::lid()); // lid
             answer.u8(37, 1); // link_layer: IBV_LINK_LAYER_INFINIBAND
         }
         ETHERNET => answer.u8(37, 2), // IBV_LINK_LAYER_ETHERNET

@@ -18,14 +18,15 @@
 //! | `FAKE_UVERBS_FAIL=P:N:S:V` | request N of queue pair P, both counted from 0 in the process, fails with syndrome S and vendor's syndrome V |
 //! | `FAKE_UVERBS_DROP=P:N` | that request executes but never completes |
 //! | `FAKE_UVERBS_PORT_DOWN=1,2` | these ports are down: requests get no answer |
+//! | `FAKE_UVERBS_PEERS=DIRECTORY` | the InfiniBand ports of all processes with this directory reach each other; each has a LID of its own |
 //! | `FAKE_UVERBS_DENY=dynamic` | mapping register pages for thread domains fails with EPERM; `all`: every page |
 //! | `FAKE_UVERBS_DEVX=1` | the kernel has DEVX; `old`: DEVX without UMEM from dma-bufs |
 //! | `FAKE_UVERBS_DEVX_REFUSE=O:S:Y` | the firmware rejects command O with status S and syndrome Y, all hexadecimal |
 //! | `FAKE_UVERBS_DMABUF=P:D` | UMEM from a dma-buf fails with error number P if the fake CUDA exported it with the PCIe mapping, else with D; 0: it works |
 //! | `FAKE_UVERBS_TRACE=1` | logs each command to standard error |
 //!
-//! The NIC executes RC, UC and UD between queue pairs and memory of the process; a port reaches only itself. Completion channels are
-//! its only events.
+//! The NIC executes RC, UC and UD between queue pairs and memory of the process; without `FAKE_UVERBS_PEERS` a port reaches only itself.
+//! Completion channels are its only events.
 //!
 //! Layouts are those of Linux `include/uapi/rdma/ib_user_verbs.h` and `mlx5-abi.h`; the code names each structure.
 

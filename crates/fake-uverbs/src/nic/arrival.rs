@@ -1,6 +1,6 @@
 //! The receive side: a message fills the next receive WQE, or the receive fails and its queue pair with it.
 
-use crate::device::{INFINIBAND, LID};
+use crate::device::INFINIBAND;
 use crate::nic::completion::{Completion, kind};
 use crate::nic::memory;
 use crate::nic::region::right;
@@ -20,6 +20,13 @@ pub struct Message<'a> {
     pub flags: u8,
 }
 
+/// The sender: its queue pair, and the LID of its port.
+#[derive(Debug, Clone, Copy)]
+pub struct Origin {
+    pub number: u32,
+    pub lid: u16,
+}
+
 /// Result of a delivery.
 pub enum Received {
     Taken,
@@ -32,7 +39,7 @@ pub enum Received {
 
 impl World {
     /// Delivers a message to a queue pair's next receive.
-    pub fn receive(&mut self, handle: u32, from: u32, message: &Message<'_>) -> Received {
+    pub fn receive(&mut self, handle: u32, from: Origin, message: &Message<'_>) -> Received {
         let Some(pair) = self.pairs.get(&handle) else {
             return Received::Broken;
         };
@@ -97,7 +104,7 @@ impl World {
         &mut self,
         handle: u32,
         ended: Result<(), (u8, u8)>,
-        from: u32,
+        from: Origin,
         message: &Message<'_>,
     ) {
         let Some(pair) = self.pairs.get_mut(&handle) else {
@@ -117,7 +124,14 @@ impl World {
             immediate: message.immediate,
             is_solicited: message.is_solicited,
             flags: message.flags,
-            from: (from, if pair.now.port == INFINIBAND { LID } else { 0 }),
+            from: (
+                from.number,
+                if pair.now.port == INFINIBAND {
+                    from.lid
+                } else {
+                    0
+                },
+            ),
             error: ended.err(),
         };
         pair.used = pair.used.wrapping_add(1);
@@ -148,7 +162,8 @@ impl World {
             flags: 0,
         };
         if left > 0 {
-            self.end_receive(handle, Err(flushed), 0, &nothing);
+            let nobody = Origin { number: 0, lid: 0 };
+            self.end_receive(handle, Err(flushed), nobody, &nothing);
         }
         left > 0
     }

@@ -1,10 +1,11 @@
 //! Datagrams, which carry their address. A datagram without a receiver is lost, unnoticed by its sender.
 
 use crate::device::{ETHERNET, MTU};
-use crate::nic::arrival::Message;
+use crate::nic::arrival::{Message, Origin};
 use crate::nic::completion::kind;
 use crate::nic::memory::{self, Segment};
 use crate::nic::pair::{DATAGRAMS, Pair};
+use crate::nic::peers;
 use crate::nic::perform::Outcome;
 use crate::nic::ports;
 use crate::nic::syndrome;
@@ -128,9 +129,7 @@ impl World {
             .pairs
             .iter()
             .filter(|(_, peer)| is_delivered && is_peer(peer));
-        let Some(peer) = found.next().map(|(peer, _)| *peer) else {
-            return Outcome::Done(bytes);
-        };
+        let peer = found.next().map(|(peer, _)| *peer);
         // RoCE datagrams always have one.
         let has_route = port == ETHERNET || to.has_route;
         let before = if has_route {
@@ -156,8 +155,17 @@ impl World {
             is_solicited: control.is_solicited(),
             flags: u8::from(has_route) << 4 | level,
         };
-        // Dropped without a receive; a receive that is too small fails its queue pair.
-        self.receive(peer, number, &message);
+        match peer {
+            // Dropped without a receive; a receive that is too small fails its queue pair.
+            Some(peer) => {
+                let lid = peers::lid();
+                self.receive(peer, Origin { number, lid }, &message);
+            }
+            None if port != ETHERNET && to.lid != peers::lid() => {
+                self.datagram_remotely(to.lid, number, (to.number, key), &message);
+            }
+            None => {}
+        }
         Outcome::Done(bytes)
     }
 }

@@ -68,6 +68,7 @@ impl World {
             used: 0,
             requests_ended: 0,
             waits_since: None,
+            call: None,
         };
         self.pairs.insert(handle(created.number), pair);
     }

@@ -26,9 +26,10 @@ impl World {
     /// Reads doorbells and executes requests; true if anything was done.
     pub fn run_once(&mut self) -> bool {
         self.read_doorbells();
+        let has_arrived = self.serve_peers();
         let pairs: Vec<u32> = self.pairs.keys().copied().collect();
         let moved = pairs.into_iter().filter(|pair| self.advance(*pair)).count();
-        moved > 0
+        has_arrived || moved > 0
     }
 
     /// Reads all doorbells. On a register shared by several queue pairs one doorbell may overwrite another, so all pairs of the register
@@ -147,6 +148,7 @@ impl World {
                 Ok(0)
             }
             Outcome::Failed(syndrome) => Err((syndrome, vendor(syndrome))),
+            Outcome::Sent => return false,
             Outcome::Waits(longest, syndrome) => {
                 let since = self
                     .pairs
@@ -193,6 +195,7 @@ impl World {
         pair.executed = pair.executed.wrapping_add(control.blocks());
         pair.requests_ended += 1;
         pair.waits_since = None;
+        pair.call = None;
         let queue = pair.send_queue;
         if ended.is_err() {
             pair.now.state = stage::ERROR;

@@ -5,7 +5,8 @@
 //!
 //! Bottom up: `memory` (the program's bytes), `registers` (doorbells), `region` (keys), `channel` (events), `completion`, `pair`,
 //! `state` and `rules` (queue pair states), `wqe` (decoding), `arrival`, `perform` and `datagram` (execution of one request), `execute`
-//! (main loop), `thread`. `world` holds all objects, `devx` those of DEVX.
+//! (main loop), `thread`. `remote` executes requests at the NICs of other processes (`peers`). `world` holds all objects, `devx` those of
+//! DEVX.
 
 pub mod arrival;
 pub mod channel;
@@ -15,10 +16,12 @@ pub mod devx;
 pub mod execute;
 pub mod memory;
 pub mod pair;
+pub mod peers;
 pub mod perform;
 pub mod ports;
 pub mod region;
 pub mod registers;
+pub mod remote;
 pub mod rules;
 pub mod state;
 pub mod syndrome;

@@ -6,6 +6,7 @@ use std::time::Instant;
 use crate::bytes::{Answer, Request};
 use crate::nic::memory::Segment;
 use crate::nic::registers::Register;
+use crate::nic::remote::Call;
 use crate::nic::state::{Attributes, stage};
 use crate::nic::world::World;
 use crate::nic::{memory, world};
@@ -50,6 +51,8 @@ pub struct Pair {
     pub requests_ended: u64,
     /// Since when the first request waits for the remote end.
     pub waits_since: Option<Instant>,
+    /// The call of the first request, if its remote end is in another process.
+    pub call: Option<Call>,
 }
 
 impl Pair {
@@ -79,6 +82,7 @@ impl Pair {
         self.executed = 0;
         self.used = 0;
         self.waits_since = None;
+        self.call = None;
     }
 }
 
@@ -134,6 +138,7 @@ impl World {
             used: 0,
             requests_ended: 0,
             waits_since: None,
+            call: None,
         };
         self.created = self.created.wrapping_add(1);
         let handle = self.next();

@@ -2,19 +2,20 @@
 
 use std::time::Duration;
 
-use crate::nic::arrival::{Message, Received};
+use crate::nic::arrival::{Message, Origin, Received};
 use crate::nic::completion::kind;
 use crate::nic::memory::{self, Segment};
 use crate::nic::pair::{Pair, RELIABLE};
+use crate::nic::peers;
 use crate::nic::region::right;
-use crate::nic::state::stage;
+use crate::nic::state::{Attributes, stage};
 use crate::nic::syndrome;
 use crate::nic::world::World;
 use crate::nic::wqe::{Control, DataSegment, Peer, Wqe, opcode};
 use crate::switches::switches;
 
 /// Longest message in bytes, as `QUERY_PORT` says.
-const MAX_MESSAGE: usize = 1 << 30;
+pub const MAX_MESSAGE: usize = 1 << 30;
 
 /// Result of an execution step.
 pub enum Outcome {
@@ -23,6 +24,14 @@ pub enum Outcome {
     Failed(u8),
     /// Retry, and fail with this syndrome after this time.
     Waits(Option<Duration>, u8),
+    /// Another process executes it.
+    Sent,
+}
+
+/// The sender of a request.
+pub struct Requester {
+    pub origin: Origin,
+    pub now: Attributes,
 }
 
 impl World {
@@ -56,13 +65,23 @@ impl World {
         if let Some(to) = &wqe.to {
             return self.datagram(handle, control, to, &local);
         }
+        let longest = pair.now.answer_timeout();
+        let requester = Requester {
+            origin: Origin {
+                number: pair.number,
+                lid: peers::lid(),
+            },
+            now: pair.now,
+        };
         let Some(peer) = self.peer_end(handle) else {
-            return Outcome::Waits(pair.now.answer_timeout(), syndrome::TRANSPORT_RETRY);
+            let remote = self.perform_remotely(handle, control, wqe, &local);
+            let no_answer = Outcome::Waits(longest, syndrome::TRANSPORT_RETRY);
+            return remote.unwrap_or(no_answer);
         };
         match wqe.peer {
-            None => self.send(handle, peer, control, &local),
+            None => self.send(&requester, peer, control, &local),
             Some(at) if control.is_atomic() => self.word(peer, control, at, wqe.operands, &local),
-            Some(at) => self.reach(handle, peer, control, at, &local),
+            Some(at) => self.reach(&requester, peer, control, at, &local),
         }
     }
 
@@ -105,7 +124,13 @@ impl World {
     }
 
     /// A message for the remote receive queue.
-    fn send(&mut self, handle: u32, peer: u32, control: &Control, local: &[Segment]) -> Outcome {
+    pub fn send(
+        &mut self,
+        from: &Requester,
+        peer: u32,
+        control: &Control,
+        local: &[Segment],
+    ) -> Outcome {
         // SAFETY: registered memory, mapped while it is registered, or the request's inline data.
         let Some(payload) = (unsafe { memory::gather(local) }) else {
             return Outcome::Failed(syndrome::LOCAL_OPERATION);
@@ -116,13 +141,13 @@ impl World {
             kind::RECEIVED_SEND
         };
         let bytes = payload.len();
-        self.arrive(handle, peer, control, kind, Some(&payload), bytes)
+        self.arrive(from, peer, control, kind, Some(&payload), bytes)
     }
 
     /// Delivers to the remote end's next receive.
     fn arrive(
         &mut self,
-        handle: u32,
+        from: &Requester,
         peer: u32,
         control: &Control,
         kind: u8,
@@ -141,15 +166,13 @@ impl World {
             is_solicited: control.is_solicited(),
             flags: 0,
         };
-        let own = self.pairs.get(&handle).map(|pair| (pair.number, pair.now));
-        let end = self.pairs.get(&peer).map(|pair| pair.now);
-        let Some(((number, own), end)) = own.zip(end) else {
+        let Some(end) = self.pairs.get(&peer).map(|pair| pair.now) else {
             return Outcome::Failed(syndrome::REMOTE_OPERATION);
         };
-        match self.receive(peer, number, &message) {
+        match self.receive(peer, from.origin, &message) {
             Received::Taken => Outcome::Done(bytes),
             Received::NoReceive => {
-                Outcome::Waits(own.rnr_timeout(&end), syndrome::RECEIVER_NOT_READY)
+                Outcome::Waits(from.now.rnr_timeout(&end), syndrome::RECEIVER_NOT_READY)
             }
             Received::TooLong => Outcome::Failed(syndrome::REMOTE_INVALID_REQUEST),
             Received::Broken => Outcome::Failed(syndrome::REMOTE_OPERATION),
@@ -157,9 +180,9 @@ impl World {
     }
 
     /// A write or read of remote memory.
-    fn reach(
+    pub fn reach(
         &mut self,
-        handle: u32,
+        requester: &Requester,
         peer: u32,
         control: &Control,
         at: Peer,
@@ -185,7 +208,14 @@ impl World {
             None => return self.reject(peer, syndrome::REMOTE_ACCESS),
         };
         if control.has_immediate() && end.receives_left() == 0 {
-            return self.arrive(handle, peer, control, kind::RECEIVED_WRITE_IMM, None, bytes);
+            return self.arrive(
+                requester,
+                peer,
+                control,
+                kind::RECEIVED_WRITE_IMM,
+                None,
+                bytes,
+            );
         }
         let (from, to) = if control.takes() {
             (&remote[..], local)
@@ -199,13 +229,20 @@ impl World {
         // SAFETY: registered memory whose access rights allow the write.
         unsafe { memory::scatter(&moved, to) };
         if control.has_immediate() {
-            return self.arrive(handle, peer, control, kind::RECEIVED_WRITE_IMM, None, bytes);
+            return self.arrive(
+                requester,
+                peer,
+                control,
+                kind::RECEIVED_WRITE_IMM,
+                None,
+                bytes,
+            );
         }
         Outcome::Done(bytes)
     }
 
     /// An atomic operation on a remote word in native byte order; returns the old value to the sender.
-    fn word(
+    pub fn word(
         &mut self,
         peer: u32,
         control: &Control,

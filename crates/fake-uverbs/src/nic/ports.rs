@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::device::{ETHERNET, GIDS, INFINIBAND, LID};
+use crate::device::{ETHERNET, GIDS, INFINIBAND};
+use crate::nic::peers;
 
 /// A queue pair's destination: `struct ib_uverbs_qp_dest`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +16,7 @@ impl Destination {
         gid
     }
 
-    fn lid(&self) -> u16 {
+    pub fn lid(&self) -> u16 {
         u16::from_ne_bytes([self.0[20], self.0[21]])
     }
 
@@ -48,7 +49,7 @@ impl Destination {
 
 /// True if a port has this LID.
 pub fn has_lid(port: u8, lid: u16) -> bool {
-    port == INFINIBAND && lid == LID
+    port == INFINIBAND && lid == peers::lid()
 }
 
 /// True if a port has this GID.

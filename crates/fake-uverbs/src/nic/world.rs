@@ -8,6 +8,7 @@ use crate::bytes::{Answer, Request};
 use crate::nic::channel::Channel;
 use crate::nic::completion::CompletionQueue;
 use crate::nic::pair::Pair;
+use crate::nic::peers::Peers;
 use crate::nic::ports;
 use crate::nic::region::Region;
 use crate::nic::registers::Registers;
@@ -32,6 +33,10 @@ pub struct World {
     /// Queue pairs created so far.
     pub created: u32,
     last: u32,
+    /// NICs of other processes.
+    pub peers: Option<Peers>,
+    /// Calls to them so far.
+    pub calls: u64,
     /// True while the NIC's thread runs.
     pub is_running: bool,
 }
@@ -46,6 +51,8 @@ static WORLD: Mutex<World> = Mutex::new(World {
     pairs: BTreeMap::new(),
     created: 0,
     last: 0,
+    peers: None,
+    calls: 0,
     is_running: false,
 });
 
@@ -63,6 +70,9 @@ impl World {
     pub fn open(&mut self, fd: c_int, registers: Option<Registers>) {
         let executes = registers.is_some();
         self.contexts.push(Context { fd, registers });
+        if executes && self.peers.is_none() {
+            self.peers = Peers::open();
+        }
         if executes && !self.is_running {
             self.is_running = thread::start();
         }

@@ -90,6 +90,17 @@ impl Control {
         }
     }
 
+    /// The 16 bytes again, without index and queue pair.
+    pub fn bytes16(&self) -> [u8; 16] {
+        let [d, e, f, g] = self.immediate;
+        let mut bytes = [0; 16];
+        bytes[3] = self.opcode;
+        bytes[7] = self.segments as u8;
+        bytes[11] = self.flags;
+        bytes[12..].copy_from_slice(&[d, e, f, g]);
+        bytes
+    }
+
     /// Length in bytes, at least one segment.
     pub fn bytes(&self) -> usize {
         self.segments.max(1) * 16

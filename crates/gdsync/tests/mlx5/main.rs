@@ -9,6 +9,7 @@ mod firmware;
 #[path = "../../../fake-uverbs/tests/inside/mod.rs"]
 mod inside;
 mod nic;
+mod processes;
 #[path = "../sides/mod.rs"]
 mod sides;
 
