@@ -17,6 +17,7 @@ use super::lane::{Registered, TIMEOUT, allocator, bytes, exchange, polled, ring,
 const LONG: Options = Options {
     timeout: TIMEOUT,
     room: 256 << 20,
+    spin: Duration::ZERO,
 };
 
 struct Side {

@@ -320,18 +320,24 @@ impl Head {
     }
 }
 
-/// Writes a message; calls `moved` after each chunk.
+/// The bytes of a short message.
+pub(super) fn short(message: &Message) -> Option<Vec<u8>> {
+    let bytes = payload(message);
+    (bytes.len() <= TOGETHER).then(|| [&encode(message), bytes].concat())
+}
+
+/// Writes a message, of which the first `written` bytes are written already; calls `moved` after each chunk.
 pub(super) fn write(
     to: &mut impl Write,
     message: &Message,
+    written: usize,
     mut moved: impl FnMut(),
 ) -> io::Result<()> {
-    let (head, bytes) = (encode(message), payload(message));
-    if bytes.len() <= TOGETHER {
-        return to.write_all(&[&head, bytes].concat());
+    if let Some(bytes) = short(message) {
+        return to.write_all(bytes.get(written..).unwrap_or_default());
     }
-    to.write_all(&head)?;
-    for chunk in bytes.chunks(CHUNK as usize) {
+    to.write_all(&encode(message))?;
+    for chunk in payload(message).chunks(CHUNK as usize) {
         to.write_all(chunk)?;
         moved();
     }

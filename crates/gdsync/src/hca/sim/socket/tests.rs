@@ -180,7 +180,7 @@ fn messages_match_literal_bytes() {
         let message = message(body);
         assert_eq!(encode(&message)[..], bytes[..64], "{message:?}");
         let mut written = Vec::new();
-        frame::write(&mut written, &message, || {}).unwrap();
+        frame::write(&mut written, &message, 0, || {}).unwrap();
         assert_eq!(written, bytes, "{message:?}");
         whole.extend(bytes);
     }
@@ -357,7 +357,7 @@ proptest! {
         let mut expected = Vec::new();
         for (from, to, sequence, body) in sent {
             let message = Message { from: Endpoint::new(1, from), to: Endpoint::new(2, to), sequence, body };
-            frame::write(&mut bytes, &message, || {}).unwrap();
+            frame::write(&mut bytes, &message, 0, || {}).unwrap();
             expected.push(message);
         }
         let (read, error) = read_all(&bytes);
