@@ -11,8 +11,8 @@ use super::machine::Machine;
 use super::probe_copy::{copy_options, list_tests};
 use super::profiles::expectations;
 use crate::cli::{
-    self, AsyncHca, AsyncProbe, Global, NumaChoice, Probe, ProbeFormat, ProbeWhat, RdmaMemory,
-    RdmaMemoryPath, RdmaProbe, Rendezvous, style,
+    self, AsyncHca, AsyncProbe, AsyncReceive, AsyncSchedule, AsyncTransport, Global, NumaChoice,
+    Probe, ProbeFormat, ProbeWhat, RdmaMemory, RdmaMemoryPath, RdmaProbe, Rendezvous, style,
 };
 use crate::collect::CollectOptions;
 use crate::model::{PROBE_SCHEMA, ProbeReport};
@@ -217,7 +217,11 @@ fn async_options(scope: Scope, wanted: &AsyncProbe) -> anyhow::Result<asynchrono
     if driver.is_none() && (wanted.device.is_some() || wanted.gid_index.is_some()) {
         bail!("--device and --gid-index need a NIC: add --hca mlx5 or --hca proxy");
     }
+    if wanted.compute.is_some_and(|size| size.0 == 0) {
+        bail!("--compute 0: omit --compute, or name a size such as 128KiB");
+    }
     Ok(asynchronous::Options {
+        settings: async_settings(wanted),
         hca: match (wanted.hca, driver) {
             // --sim also simulates the HCA.
             (None, _) if scope.sim => asynchronous::HcaOption::Sim,
@@ -231,6 +235,36 @@ fn async_options(scope: Scope, wanted: &AsyncProbe) -> anyhow::Result<asynchrono
         },
         scope,
     })
+}
+
+fn async_settings(wanted: &AsyncProbe) -> asynchronous::Settings {
+    let mut transports = Vec::new();
+    for transport in &wanted.transport {
+        let transport = match transport {
+            AsyncTransport::Rc => asynchronous::Transport::Rc,
+            AsyncTransport::Ud => asynchronous::Transport::Ud,
+        };
+        if !transports.contains(&transport) {
+            transports.push(transport);
+        }
+    }
+    asynchronous::Settings {
+        batch: wanted.batch,
+        kernels: !wanted.no_kernel,
+        // Kernels write whole words.
+        compute: wanted.compute.map(|size| size.0.next_multiple_of(16)),
+        schedule: match wanted.schedule {
+            AsyncSchedule::Auto => asynchronous::Schedule::Auto,
+            AsyncSchedule::Spin => asynchronous::Schedule::Spin,
+            AsyncSchedule::Yield => asynchronous::Schedule::Yield,
+            AsyncSchedule::Blocking => asynchronous::Schedule::Blocking,
+        },
+        transports,
+        order: match wanted.receive {
+            AsyncReceive::InOrder => asynchronous::Order::InOrder,
+            AsyncReceive::OutOfOrder => asynchronous::Order::OutOfOrder,
+        },
+    }
 }
 
 fn rdma_options(scope: Scope, wanted: &RdmaProbe, is_live: bool) -> anyhow::Result<rdma::Options> {
