@@ -217,9 +217,6 @@ fn async_options(scope: Scope, wanted: &AsyncProbe) -> anyhow::Result<asynchrono
     if driver.is_none() && (wanted.device.is_some() || wanted.gid_index.is_some()) {
         bail!("--device and --gid-index need a NIC: add --hca mlx5 or --hca proxy");
     }
-    if wanted.compute.is_some_and(|size| size.0 == 0) {
-        bail!("--compute 0: omit --compute, or name a size such as 128KiB");
-    }
     Ok(asynchronous::Options {
         settings: async_settings(wanted),
         hca: match (wanted.hca, driver) {
