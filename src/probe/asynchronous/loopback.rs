@@ -84,7 +84,7 @@ impl Loop {
         hca: Rc<dyn Hca>,
         series: Series,
     ) -> Result<Self, StepError> {
-        let slots = series.batch as usize * BATCHES;
+        let slots = series.slots();
         // Twice the messages in flight: a send may complete after its message has arrived.
         let queues = Queues::new(session, hca, slots as u32 * 2, series.transport)?;
         let (mut sent, staged) = Slots::new(session, &queues, slots, series.bytes)?;
@@ -116,7 +116,7 @@ impl Loop {
         reporter: &mut Reporter<'_>,
     ) -> Result<[ProbeResult; 2], StepError> {
         let (about, bytes) = (session.about_queues(), self.series.bytes);
-        let messages = session.task.terms.depth.async_messages();
+        let messages = self.series.messages(&session.task.terms);
         let spread = |name: &str, messages: u32, (times, wrong): (Vec<f64>, Option<String>)| {
             let result = about.spread(name, Some(bytes), messages as usize * bytes, &times);
             about.checked(result, wrong)
@@ -278,7 +278,7 @@ impl Loop {
 
     /// Position of a message's result.
     fn position(&self, number: u32) -> usize {
-        number as usize % (self.series.batch as usize * BATCHES)
+        number as usize % self.series.slots()
     }
 
     /// Waits for a batch, and returns its end and a wrong message.

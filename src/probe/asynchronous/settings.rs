@@ -92,6 +92,8 @@ pub struct Series {
 const LONGEST_DATAGRAM: usize = 4096;
 /// Limit for the memory of all slots.
 pub const MAX_SLOT_BYTES: usize = 64 << 20;
+/// Limit for the bytes sent, so that large messages take no longer than small ones.
+const MAX_TOTAL_BYTES: usize = 1 << 30;
 
 impl Settings {
     /// Each transport with each size, and sizes that no datagram has.
@@ -144,6 +146,18 @@ impl Settings {
 }
 
 impl Series {
+    /// Messages in flight in one direction.
+    pub fn slots(&self) -> usize {
+        self.batch as usize * BATCHES
+    }
+
+    /// The number of messages that a stream sends, at least those in flight.
+    pub fn messages(&self, terms: &Terms) -> u32 {
+        let most = (MAX_TOTAL_BYTES / self.bytes).max(self.slots());
+        let wanted = terms.depth.async_messages();
+        wanted.min(u32::try_from(most).unwrap_or(wanted))
+    }
+
     /// The name of a latency, as in `async.loopback.stream.latency`.
     pub fn label(&self, part: &str, driver: &str) -> String {
         let transport = match self.transport {
@@ -211,6 +225,12 @@ mod tests {
             expected.map(|(name, bytes, batch)| (name.to_owned(), bytes, batch))
         );
         assert_eq!(too_long, [4 << 20]);
+        // At most 1 GiB.
+        let messages: Vec<_> = series
+            .iter()
+            .map(|series| series.messages(&terms))
+            .collect();
+        assert_eq!(messages, [2000, 2000, 256, 2000, 2000]);
     }
 
     #[test]

@@ -10,13 +10,11 @@ use gdsync::queue::Wait;
 
 use super::super::queues::Queues;
 use super::super::session::Session;
-use super::super::settings::{BATCHES, MAX_SLOT_BYTES, Series, Transport};
+use super::super::settings::{MAX_SLOT_BYTES, Series, Transport};
 use super::super::task::{HcaChoice, Side};
 use super::peer::{Message, Peer};
 use crate::probe::failure::StepError;
 
-/// Limit for the bytes sent, so that large messages take no longer than small ones.
-const MAX_TOTAL_BYTES: usize = 1 << 30;
 /// Messages per reported step.
 const STEP: u32 = 1000;
 /// Time for a proxy to post receives, without which datagrams are lost.
@@ -58,7 +56,7 @@ impl<'a> End<'a> {
         series: Series,
     ) -> Result<Self, StepError> {
         // Twice the messages in flight: a send may complete after its answer has arrived.
-        let messages = series.batch * BATCHES as u32 * 2;
+        let messages = series.slots() as u32 * 2;
         let hca = Rc::clone(&link.hca);
         let mut queues = Queues::unconnected(session, hca, messages, series.transport)?;
         peer.send(Message::Queues(queues.pair.endpoint.to_string()));
@@ -81,22 +79,15 @@ impl<'a> End<'a> {
         })
     }
 
-    /// Slots for the messages in flight in one direction.
-    pub fn slots(&self) -> usize {
-        self.series.batch as usize * BATCHES
-    }
-
     /// Messages per step, at least those in flight. The local process keeps all until the end of the step.
     pub fn step(&self) -> u32 {
         let most = (MAX_SLOT_BYTES / self.series.bytes) as u32;
-        STEP.min(most).max(self.slots() as u32)
+        STEP.min(most).max(self.series.slots() as u32)
     }
 
     /// The number of round trips, the same in both processes.
     pub fn messages(&self) -> u32 {
-        let most = (MAX_TOTAL_BYTES / self.series.bytes).max(self.slots());
-        let wanted = self.session.task.terms.depth.async_messages();
-        wanted.min(u32::try_from(most).unwrap_or(wanted))
+        self.series.messages(&self.session.task.terms)
     }
 
     /// Tells the other process that receives are posted.

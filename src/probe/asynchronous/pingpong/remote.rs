@@ -23,7 +23,7 @@ struct Batch {
 
 /// Returns the messages of one series; false if no other one should follow.
 pub fn run(end: &mut End<'_>, reporter: &mut Reporter<'_>) -> Result<bool, StepError> {
-    let (count, bytes, step) = (end.slots(), end.series.bytes, end.step());
+    let (count, bytes, step) = (end.series.slots(), end.series.bytes, end.step());
     let (slots, _) = Slots::new(end.session, &end.queues, count, bytes)?;
     // Unpredictable for the local process.
     let now = SystemTime::now()
