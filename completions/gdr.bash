@@ -613,7 +613,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__async)
-            opts="-d -v -h --gpu --sim --quick --full --size --format --hca --device --gid-index --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-d -v -h --gpu --sim --quick --full --size --format --hca --device --gid-index --batch --compute --no-kernel --schedule --receive --transport --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -645,6 +645,26 @@ _gdr() {
                     ;;
                 --gid-index)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --batch)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --compute)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --schedule)
+                    COMPREPLY=($(compgen -W "auto spin yield blocking" -- "${cur}"))
+                    return 0
+                    ;;
+                --receive)
+                    COMPREPLY=($(compgen -W "in-order out-of-order" -- "${cur}"))
+                    return 0
+                    ;;
+                --transport)
+                    COMPREPLY=($(compgen -W "rc ud" -- "${cur}"))
                     return 0
                     ;;
                 --profile)

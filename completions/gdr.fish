@@ -502,6 +502,16 @@ proxy\t'A CPU thread that posts to any RDMA device, for machines where the GPU c
 sim\t'A software HCA in a CPU thread; every output says so'"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -s d -l device -d 'NIC for mlx5 and proxy, such as mlx5_0 or mlx5_0:1 [default: the best NIC of each GPU]' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l gid-index -d 'GID index at the port of the NIC [default: prefers RoCE v2 with an IPv4 address]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l batch -d 'Messages that are queued together, 1 to 100' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l compute -d 'A further kernel after each message writes this many bytes, such as 128KiB' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l schedule -d 'How CPU threads wait for the GPU' -r -f -a "auto\t'CUDA\'s choice'
+spin\t'They poll'
+yield\t'They poll, and let other threads run'
+blocking\t'They sleep'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l receive -d 'The order in which streams wait for the messages of a batch' -r -f -a "in-order\t'As they arrive, each sent after the one before has arrived'
+out-of-order\t'All of a batch are sent, then the stream waits for the last one first'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l transport -d 'Transports, separated by commas' -r -f -a "rc\t'Reliable connection'
+ud\t'Datagrams of at most 4 KiB'"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l profile -d 'Profiles whose table `probe` sets when a result is slow [default: gdrcopy, mpi for host, p2p for p2p, rdma for rdma]' -r -f -a "rdma\t''
 async\t''
 gdrcopy\t''
@@ -517,6 +527,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l sim -d 'Simulate every device that is not named, in host memory; needs no GPU, NIC or library, and every output says so'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l quick -d 'Only the most relevant tests, in less than 5 seconds per GPU'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l full -d 'All tests, with more samples; a minute or more per GPU'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l no-kernel -d 'No kernels write and compare the messages of the loop; the CPU does, outside the measured time'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l gpu -d 'GPUs: all, a number as in gdr topo, a PCI address or a UUID; separate several with commas' -r

@@ -55,7 +55,8 @@ fn brought(message: &Message) -> &[u8] {
         Body::Request(
             RemoteOperation::Send { bytes, .. } | RemoteOperation::Write { bytes, .. },
         )
-        | Body::Answer(Answer::Done(bytes)) => bytes,
+        | Body::Answer(Answer::Done(bytes))
+        | Body::Datagram { bytes, .. } => bytes,
         _ => &[],
     }
 }

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::copy::CopyProbe;
 use super::peer::{DevicePort, ListenAt, PeerName, Rendezvous};
-use super::scope::{NumaChoice, Scope};
+use super::scope::{ByteSize, NumaChoice, Scope};
 
 /// `gdr probe`.
 #[derive(Debug, Args)]
@@ -173,6 +173,69 @@ pub struct AsyncProbe {
     /// GID index at the port of the NIC [default: prefers RoCE v2 with an IPv4 address]
     #[arg(long, value_name = "INDEX")]
     pub gid_index: Option<u8>,
+
+    /// Messages that are queued together, 1 to 100
+    // CUDA queues about a thousand kernels per stream, and two batches are in flight, of up to four kernels per message.
+    #[arg(long, value_name = "COUNT", default_value_t = 20,
+          value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub batch: u32,
+
+    /// A further kernel after each message writes this many bytes, such as 128KiB
+    #[arg(long, value_name = "SIZE")]
+    pub compute: Option<ByteSize>,
+
+    /// No kernels write and compare the messages of the loop; the CPU does, outside the measured time
+    #[arg(long)]
+    pub no_kernel: bool,
+
+    /// How CPU threads wait for the GPU
+    #[arg(long, value_name = "MODE", value_enum, default_value_t = AsyncSchedule::Auto)]
+    pub schedule: AsyncSchedule,
+
+    /// The order in which streams wait for the messages of a batch
+    #[arg(long, value_name = "ORDER", value_enum, default_value_t = AsyncReceive::InOrder)]
+    pub receive: AsyncReceive,
+
+    /// Transports, separated by commas
+    #[arg(
+        long,
+        value_name = "TRANSPORT",
+        value_enum,
+        value_delimiter = ',',
+        default_value = "rc"
+    )]
+    pub transport: Vec<AsyncTransport>,
+}
+
+/// How CPU threads wait for the GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AsyncSchedule {
+    /// CUDA's choice.
+    Auto,
+    /// They poll.
+    Spin,
+    /// They poll, and let other threads run.
+    Yield,
+    /// They sleep.
+    Blocking,
+}
+
+/// The order in which streams wait for the messages of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AsyncReceive {
+    /// As they arrive, each sent after the one before has arrived.
+    InOrder,
+    /// All of a batch are sent, then the stream waits for the last one first.
+    OutOfOrder,
+}
+
+/// Transport of the messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AsyncTransport {
+    /// Reliable connection.
+    Rc,
+    /// Datagrams of at most 4 KiB.
+    Ud,
 }
 
 /// Provider of the queues.

@@ -11,8 +11,9 @@ use super::machine::Machine;
 use super::probe_copy::{copy_options, list_tests};
 use super::profiles::expectations;
 use crate::cli::{
-    self, AsyncHca, AsyncProbe, Global, MpProbe, NumaChoice, PeerArgs, Probe, ProbeFormat,
-    ProbeWhat, RdmaMemory, RdmaMemoryPath, RdmaProbe, Rendezvous, style,
+    self, AsyncHca, AsyncProbe, AsyncReceive, AsyncSchedule, AsyncTransport, Global, MpProbe,
+    NumaChoice, PeerArgs, Probe, ProbeFormat, ProbeWhat, RdmaMemory, RdmaMemoryPath, RdmaProbe,
+    Rendezvous, style,
 };
 use crate::collect::CollectOptions;
 use crate::model::{PROBE_SCHEMA, ProbeReport};
@@ -220,6 +221,7 @@ fn async_options(scope: Scope, wanted: &AsyncProbe) -> anyhow::Result<asynchrono
         bail!("--device and --gid-index need a NIC: add --hca mlx5 or --hca proxy");
     }
     Ok(asynchronous::Options {
+        settings: async_settings(wanted),
         hca: match (wanted.hca, driver) {
             // --sim also simulates the HCA.
             (None, _) if scope.sim => asynchronous::HcaOption::Sim,
@@ -233,6 +235,36 @@ fn async_options(scope: Scope, wanted: &AsyncProbe) -> anyhow::Result<asynchrono
         },
         scope,
     })
+}
+
+fn async_settings(wanted: &AsyncProbe) -> asynchronous::Settings {
+    let mut transports = Vec::new();
+    for transport in &wanted.transport {
+        let transport = match transport {
+            AsyncTransport::Rc => asynchronous::Transport::Rc,
+            AsyncTransport::Ud => asynchronous::Transport::Ud,
+        };
+        if !transports.contains(&transport) {
+            transports.push(transport);
+        }
+    }
+    asynchronous::Settings {
+        batch: wanted.batch,
+        kernels: !wanted.no_kernel,
+        // Kernels write whole words.
+        compute: wanted.compute.map(|size| size.0.next_multiple_of(16)),
+        schedule: match wanted.schedule {
+            AsyncSchedule::Auto => asynchronous::Schedule::Auto,
+            AsyncSchedule::Spin => asynchronous::Schedule::Spin,
+            AsyncSchedule::Yield => asynchronous::Schedule::Yield,
+            AsyncSchedule::Blocking => asynchronous::Schedule::Blocking,
+        },
+        transports,
+        order: match wanted.receive {
+            AsyncReceive::InOrder => asynchronous::Order::InOrder,
+            AsyncReceive::OutOfOrder => asynchronous::Order::OutOfOrder,
+        },
+    }
 }
 
 fn rdma_options(scope: Scope, wanted: &RdmaProbe, is_live: bool) -> anyhow::Result<rdma::Options> {

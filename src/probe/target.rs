@@ -1,6 +1,6 @@
 //! The GPU that a child probes.
 
-use gpu::Gpu;
+use gpu::{Gpu, Schedule};
 use serde::{Deserialize, Serialize};
 
 use super::verdict::Subject;
@@ -25,8 +25,12 @@ pub struct Target {
 
 impl Target {
     pub fn open(&self) -> Result<Gpu, gpu::Error> {
+        self.open_with(Schedule::Auto)
+    }
+
+    pub fn open_with(&self, schedule: Schedule) -> Result<Gpu, gpu::Error> {
         match self.ordinal {
-            Some(ordinal) => Gpu::open(ordinal),
+            Some(ordinal) => Gpu::open_with(ordinal, schedule),
             None => Ok(Gpu::sim()),
         }
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::support::{Gdr, Run};
 use fake_nvml_build::{Driver, cuda, uverbs, verbs};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// With a simulated NIC, which moves bytes within a process.
 fn with_nic(more: &[&str]) -> Run {
@@ -30,7 +30,7 @@ fn probe(more: &[&str]) -> Run {
     run
 }
 
-fn json(more: &[&str]) -> Value {
+fn report(more: &[&str]) -> Value {
     let run = probe(&[more, &["--format", "json"]].concat());
     assert_eq!(run.code, 0, "{} {}", run.stdout, run.stderr);
     serde_json::from_str(&run.stdout).expect("JSON")
@@ -44,7 +44,7 @@ fn names(report: &Value) -> Vec<String> {
 
 #[test]
 fn probes_every_wait_mode() {
-    let report = json(&[]);
+    let report = report(&[]);
     assert_eq!(
         (&report["probe"], &report["simulated"]),
         (&"async".into(), &true.into())
@@ -92,7 +92,7 @@ fn reports_omitted_doorbells() {
 
 #[test]
 fn software_hca_is_labelled() {
-    let report = json(&["--size", "4096"]);
+    let report = report(&["--size", "4096"]);
     let results = report["results"].as_array().expect("results");
     let of = |name: &str| {
         let found: Vec<&Value> = results
@@ -162,6 +162,117 @@ fn table_and_curve_have_latencies() {
 }
 
 #[test]
+fn runs_every_setting() {
+    let options = [
+        "--batch",
+        "7",
+        "--compute",
+        "1000",
+        "--no-kernel",
+        "--receive",
+        "out-of-order",
+        "--transport",
+        "rc,ud",
+        "--schedule",
+        "blocking",
+        "--size",
+        "1024,8192",
+        "--hca",
+        "sim",
+    ];
+    let report = report(&options);
+    let messages: Vec<(String, u64, u64)> = report["results"]
+        .as_array()
+        .expect("results")
+        .iter()
+        .filter(|result| result["bytes"].as_u64() >= Some(1024))
+        .map(|result| {
+            let number = |field: &str| result[field].as_u64().expect(field);
+            let name = result["name"].as_str().expect("a name").to_owned();
+            assert_eq!(result["verdict"], "ok", "{result}");
+            (name, number("bytes"), number("verified"))
+        })
+        .collect();
+    // Each message was compared: 2000 that a stream sends, 500 that the CPU sends.
+    let mut expected = Vec::new();
+    for part in ["async.loopback", "async.pingpong"] {
+        for (transport, bytes) in [("", 1024), ("", 8192), (".ud", 1024)] {
+            for (driver, messages) in [("stream", 2000), ("cpu", 500)] {
+                let name = format!("{part}{transport}.out-of-order.{driver}.latency");
+                expected.push((name, bytes, bytes * messages));
+            }
+        }
+    }
+    assert_eq!(messages, expected);
+    let notes = report["notes"].to_string();
+    for words in [
+        "batches of 7 messages",
+        "no kernels write and compare",
+        // Whole words of 16 bytes.
+        "writes 1008 bytes",
+        "threads sleep",
+        "last message of a batch first",
+        "no datagram has 8192 bytes",
+    ] {
+        assert!(notes.contains(words), "{words}: {notes}");
+    }
+}
+
+#[test]
+fn table_names_kinds_of_messages() {
+    let table = probe(&["--transport", "ud,rc", "--receive", "out-of-order"]).stdout;
+    for words in [
+        "datagram, last first)",
+        "a message driven by the stream (1 KiB, datagram, last first) takes",
+        "a message driven by the stream (1 KiB, last first) takes",
+    ] {
+        assert!(table.contains(words), "{words}: {table}");
+    }
+    let curve = probe(&["--transport", "ud,rc", "--format", "curve"]).stdout;
+    for words in ["messages, 1 KiB, datagram", "messages, 1 KiB\n"] {
+        assert!(curve.contains(words), "{words}: {curve}");
+    }
+}
+
+#[test]
+fn rejects_impossible_settings() {
+    for (option, value, words) in [
+        ("--batch", "0", "1..=100"),
+        ("--batch", "101", "1..=100"),
+        ("--compute", "0", "the size must not be 0"),
+        ("--transport", "uc", "uc"),
+        ("--schedule", "never", "blocking"),
+        ("--receive", "random", "out-of-order"),
+    ] {
+        let run = probe(&[option, value]);
+        assert_eq!(run.code, 2, "{option}: {}", run.stdout);
+        run.assert_stderr(words);
+    }
+}
+
+#[test]
+fn schedule_reaches_cuda() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let machine = directory.path().join("machine.json");
+    let denies = json!({
+        "gpu": {"name": "NVIDIA H100", "memory": 1 << 30},
+        "gpus": [{"errors": {"cuDevicePrimaryCtxSetFlags_v2": 1}}],
+    });
+    std::fs::write(&machine, denies.to_string()).expect("a file");
+    let library = cuda::build(Driver::Current).expect("the simulated libcuda");
+    for (schedule, fails) in [("auto", false), ("spin", true)] {
+        let run = cuda::environment(&library, &machine)
+            .into_iter()
+            .fold(Gdr::new(), |gdr, (name, value)| gdr.env(name, value))
+            .args(["probe", "async", "--quick", "--schedule", schedule])
+            .args(["--format", "json"])
+            .run();
+        let words = "cannot set how threads wait for GPU 0";
+        assert_eq!(run.stdout.contains(words), fails, "{}", run.stdout);
+    }
+}
+
+#[test]
 fn fails_without_gpu() {
     let run = Gdr::new()
         .args(["probe", "async", "--quick", "--format", "json"])
@@ -206,7 +317,14 @@ fn interrupt_prints_partial_results() {
 
 #[test]
 fn proxy_drives_any_nic() {
-    let run = with_nic(&["--device", "mlx5_1:1", "--format", "json"]);
+    let run = with_nic(&[
+        "--device",
+        "mlx5_1:1",
+        "--transport",
+        "rc,ud",
+        "--format",
+        "json",
+    ]);
     assert_eq!(run.code, 0, "{} {}", run.stdout, run.stderr);
     let report: Value = serde_json::from_str(&run.stdout).expect("JSON");
     let results = report["results"].as_array().expect("results");
@@ -214,6 +332,8 @@ fn proxy_drives_any_nic() {
         "async.doorbell.latency",
         "async.loopback.stream.latency",
         "async.loopback.cpu.latency",
+        "async.loopback.ud.stream.latency",
+        "async.loopback.ud.cpu.latency",
     ] {
         let found = results
             .iter()
@@ -255,12 +375,13 @@ fn reports_missing_nic_or_library() {
 }
 
 /// With rdma-core's own libmlx5, over a NIC in software.
-fn with_mlx5(faults: &[(&str, &str)]) -> (Run, Value) {
+fn with_mlx5(faults: &[(&str, &str)], more: &[&str]) -> (Run, Value) {
     let sysfs = tempfile::tempdir().expect("a directory");
     let nic = uverbs::nic(sysfs.path()).expect("a NIC");
     let gdr = Gdr::new()
         .args(SIM)
-        .args(["--hca", "mlx5", "--format", "json"]);
+        .args(["--hca", "mlx5", "--format", "json"])
+        .args(more);
     let gdr = nic
         .into_iter()
         .fold(gdr, |gdr, (name, value)| gdr.env(name, value));
@@ -283,13 +404,21 @@ fn named<'r>(report: &'r Value, name: &str) -> &'r Value {
 #[test]
 #[ignore = "needs libmlx5"]
 fn stream_drives_nic() {
-    let (run, report) = with_mlx5(&[]);
+    let peers = tempfile::tempdir().expect("a directory");
+    let peers = peers.path().to_str().expect("a path");
+    let (run, report) = with_mlx5(&[("FAKE_UVERBS_PEERS", peers)], &["--transport", "rc,ud"]);
     assert_eq!(run.code, 0, "{report:#} {}", run.stderr);
     for name in [
         "async.register",
         "async.doorbell.latency",
         "async.loopback.stream.latency",
         "async.loopback.cpu.latency",
+        "async.loopback.ud.stream.latency",
+        "async.loopback.ud.cpu.latency",
+        "async.pingpong.stream.latency",
+        "async.pingpong.cpu.latency",
+        "async.pingpong.ud.stream.latency",
+        "async.pingpong.ud.cpu.latency",
     ] {
         let found = named(&report, name);
         assert_eq!(
@@ -310,7 +439,7 @@ fn reports_lost_and_rejected_work() {
         (("FAKE_UVERBS_DROP", "1:100"), "completion"),
         (("FAKE_UVERBS_FAIL", "1:50:0x13:0x88"), "0x88"),
     ] {
-        let (run, report) = with_mlx5(&[fault]);
+        let (run, report) = with_mlx5(&[fault], &[]);
         assert_eq!(run.code, 1, "{report:#}");
         let results = report["results"].as_array().expect("results");
         // Another process is not reached by a NIC in software, which is not required.

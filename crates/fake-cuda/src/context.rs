@@ -21,6 +21,9 @@ struct Primary {
     peers: BTreeSet<usize>,
 }
 
+/// Flags that primary contexts get or have.
+static FLAGS: Mutex<BTreeMap<usize, u32>> = Mutex::new(BTreeMap::new());
+
 static PRIMARIES: Mutex<BTreeMap<usize, Primary>> = Mutex::new(BTreeMap::new());
 
 thread_local! {
@@ -80,6 +83,18 @@ pub extern "C" fn cuDevicePrimaryCtxRelease_v2(device: Device) -> Return {
     })
 }
 
+/// Bits 0 to 2 are the schedule, of which one at most is set; the others are valid alone or together.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuDevicePrimaryCtxSetFlags_v2(device: Device, flags: u32) -> Return {
+    answer_of("cuDevicePrimaryCtxSetFlags_v2", device, |gpu| {
+        if (flags & 7).count_ones() > 1 || flags > 0xff {
+            return Err(INVALID_VALUE);
+        }
+        held(&FLAGS).insert(gpu, flags);
+        Ok(())
+    })
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDevicePrimaryCtxGetState(
     device: Device,
@@ -90,7 +105,7 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxGetState(
         let is_active = held(&PRIMARIES).contains_key(&gpu);
         // SAFETY: cuda.h's contract.
         unsafe {
-            put(flags, 0)?;
+            put(flags, held(&FLAGS).get(&gpu).copied().unwrap_or(0))?;
             put(active, c_int::from(is_active))
         }
     })

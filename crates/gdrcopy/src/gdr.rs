@@ -195,6 +195,13 @@ impl Gdr {
         Ok(Pin::new(pinned, length, None, Arc::clone(&self.0)))
     }
 
+    /// For a simulated CUDA whose GPU memory the CPU shares. For tests only.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of_simulated_cuda() -> Self {
+        Self(Arc::new(crate::backend::shared::Shared))
+    }
+
     pub(crate) fn over(backend: Arc<dyn Backend>) -> Self {
         Self(backend)
     }

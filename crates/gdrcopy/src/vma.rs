@@ -49,6 +49,26 @@ impl Vma {
         })
     }
 
+    /// A second mapping of `length` bytes of shared memory at a page's address.
+    pub(crate) fn duplicate(address: usize, length: usize) -> io::Result<Self> {
+        let from = ptr::with_exposed_provenance_mut(address);
+        // SAFETY: with an old length of 0 the kernel leaves the mapping there as it is, or fails if there is none, and maps the same memory
+        // at addresses that it chooses.
+        let base = unsafe { libc::mremap(from, 0, length, libc::MREMAP_MAYMOVE) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base =
+            NonNull::new(base.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::EIO))?;
+        Ok(Self {
+            base,
+            length,
+            owner: Process::current(),
+            placed: length,
+            lost: None,
+        })
+    }
+
     /// Maps `length` bytes of `file` from `file_offset`, `at` bytes into the range. `None` if the
     /// driver returned a small number as address, as drivers before 595 do when the GPU is lost.
     pub(crate) fn place(

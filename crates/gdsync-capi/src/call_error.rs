@@ -55,6 +55,8 @@ pub(crate) enum CallError {
         what: &'static str,
         why: &'static str,
     },
+    #[error("queues in GPU memory need DEVX commands")]
+    NoDevx { source: verbs::Error },
     #[error("the queue is full: {full} requests are in progress; poll completions first")]
     Full { full: u32 },
     #[error("cannot {what}")]
@@ -147,7 +149,7 @@ impl CallError {
     pub(crate) fn errno(&self) -> c_int {
         match self {
             Self::Descriptor { source, .. } => source.errno(),
-            Self::Unsupported { .. } => libc::EOPNOTSUPP,
+            Self::Unsupported { .. } | Self::NoDevx { .. } => libc::EOPNOTSUPP,
             Self::Full { .. } => libc::ENOMEM,
             Self::Engine { source, .. } => of_engine(source),
             Self::Verbs { source, .. } => of_verbs(source),
@@ -193,10 +195,13 @@ fn of_engine(error: &engine::Error) -> c_int {
         | engine::Error::NotLast { .. } => libc::EINVAL,
         engine::Error::Gpu { source, .. } => of_cuda(source.kind()),
         engine::Error::Overrun { .. } => libc::EOVERFLOW,
+        engine::Error::NoMapping => libc::EOPNOTSUPP,
         engine::Error::Device(device) => match device {
             Device::Verbs { source, .. } => of_verbs(source),
             Device::Register { source } => of_cuda(source.kind()),
-            Device::NotMlx5 { .. } | Device::Shape { .. } => libc::EOPNOTSUPP,
+            Device::NotMlx5 { .. } | Device::Shape { .. } | Device::GpuQueues { .. } => {
+                libc::EOPNOTSUPP
+            }
             _ => libc::EIO,
         },
         engine::Error::Thread(source) => positive(source.raw_os_error()),

@@ -5,11 +5,11 @@ use std::ptr::NonNull;
 
 use engine::hca::Request;
 use engine::queue::Waiting;
-use engine::{Allocator, Pages};
+use engine::{Allocator, MemoryLocation, Pages, wire};
 use process::PerProcess;
 use verbs::raw::{
-    ibv_context, ibv_modify_qp, ibv_pd, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_init_attr,
-    ibv_qp_state, ibv_qp_type,
+    ibv_context, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_init_attr, ibv_qp_state,
+    ibv_qp_type,
 };
 use verbs::{Context, ProtectionDomain, QueuePairOptions, Transport};
 
@@ -18,7 +18,7 @@ use crate::backend::{self, PairOptions};
 use crate::call_error::CallError;
 use crate::log::{self, Level};
 use crate::pair::{Limits, Pair};
-use crate::{guard, pairs, stream};
+use crate::{guard, mapped, pairs, stream};
 
 /// Limit of blocks or WQEs per queue: an mlx5 counter has 16 bits.
 const MOST_WORK: u32 = 1 << 15;
@@ -37,7 +37,7 @@ static PAGES: PerProcess<Pages> = PerProcess::new(Pages::default);
 /// the granted capabilities and the completion queues.
 ///
 /// Returns NULL with `errno`: `EINVAL` for NULL, invalid sizes, a shared receive queue, no current CUDA context, or an unknown
-/// `gpu_id`; `EOPNOTSUPP` for queues in GPU memory; otherwise the error of verbs or CUDA.
+/// `gpu_id`; `EOPNOTSUPP` for work queues in GPU memory without DEVX; otherwise the error of verbs or CUDA.
 ///
 /// # Safety
 ///
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn gds_create_qp(
     flags: c_int,
 ) -> *mut Qp {
     guard::pointer("gds_create_qp", || {
-        check_location(flags)?;
+        let locations = Locations::of(flags)?;
         let named =
             |what, pointer: *mut ibv_context| NonNull::new(pointer).ok_or(CallError::Null { what });
         let (raw, domain) = (
@@ -84,13 +84,24 @@ pub unsafe extern "C" fn gds_create_qp(
         }
         // SAFETY: not NULL and aligned; the caller promises that it is readable.
         let given = unsafe { attributes.read() };
-        let (options, limits) = pair_options(&given)?;
+        let (options, limits) = pair_options(&given, locations)?;
         // SAFETY: not NULL and aligned; the caller promises a live protection domain.
         if unsafe { (*domain.as_ptr()).context } != context {
             let what = "the protection domain";
             return Err(CallError::OtherDevice { what });
         }
-        let allocator = Allocator::own_pages(gpu(gpu_id)?, PAGES.get());
+        let gdr = match flags {
+            0 => None,
+            _ => mapped::gdr().map_or_else(
+                |error| {
+                    let text = format_args!("{}", gpu::sentence(&error));
+                    log::write(Level::Warning, "gds_create_qp", text);
+                    None
+                },
+                Some,
+            ),
+        };
+        let allocator = Allocator::own_pages(gpu(gpu_id)?, gdr, PAGES.get());
         // SAFETY: the caller promises that the device stays open.
         let device = unsafe { Context::foreign(raw) }
             .map_err(CallError::verbs("use the program's device"))?;
@@ -154,57 +165,87 @@ pub unsafe extern "C" fn gds_modify_qp(
 ) -> c_int {
     guard::call("gds_modify_qp", || {
         let pair = pairs::of(qp)?;
-        if attr.is_null() {
-            return Err(CallError::Null { what: "attr" });
-        }
-        if !attr.is_aligned() {
-            let (address, alignment) = (attr.addr(), align_of::<ibv_qp_attr>());
-            return Err(CallError::Misaligned {
-                what: "attr",
-                address,
-                alignment,
-            });
-        }
-        let changes_state = attr_mask & ibv_qp_attr_mask::IBV_QP_STATE.0.cast_signed() != 0;
-        // SAFETY: not NULL and aligned; the caller promises that it is readable.
-        if changes_state && unsafe { (*attr).qp_state } == ibv_qp_state::IBV_QPS_RESET {
-            let (what, why) = (
-                "the state RESET",
-                "destroy the queue pair and create another",
-            );
-            return Err(CallError::Unsupported { what, why });
-        }
-        // SAFETY: the queue pair is live during the call, and the attributes are readable.
-        match pair.with_raw(|raw| unsafe { ibv_modify_qp(raw, attr, attr_mask) })? {
-            0 => pair.serve(),
-            -1 => {
-                return Err(CallError::Change {
-                    source: std::io::Error::last_os_error(),
-                });
-            }
-            errno => {
-                return Err(CallError::Change {
-                    source: std::io::Error::from_raw_os_error(errno),
-                });
-            }
-        }
-        Ok(())
+        // SAFETY: the caller's promise.
+        unsafe { modify(&pair, attr, attr_mask) }
     })
 }
 
-/// Checks the flags: only host memory is supported.
-fn check_location(flags: c_int) -> Result<(), CallError> {
-    let allowed = abi::CREATE_WQ_ON_GPU
-        | abi::CREATE_TX_CQ_ON_GPU
-        | abi::CREATE_RX_CQ_ON_GPU
-        | abi::CREATE_WQ_DBREC_ON_GPU;
-    match flags {
-        0 => Ok(()),
-        flags if flags & !allowed != 0 => Err(CallError::Flags { flags, allowed }),
-        _ => Err(CallError::Unsupported {
-            what: "a queue in GPU memory",
-            why: "use GDS_CREATE_QP_DEFAULT",
-        }),
+/// [`gds_modify_qp`] for the verbs queue pair of a queue pair. The compatibility header's `ibv_modify_qp` calls it.
+///
+/// Returns as `gds_modify_qp`; `-ENOENT`, without a message, for other queue pairs.
+///
+/// # Safety
+///
+/// As [`gds_modify_qp`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gds_modify_verbs_qp(
+    qp: *mut ibv_qp,
+    attr: *mut ibv_qp_attr,
+    attr_mask: c_int,
+) -> c_int {
+    let find = || pairs::of_verbs_pair(qp);
+    // SAFETY: the caller's promise.
+    guard::call_on("gds_modify_verbs_qp", find, |pair| unsafe {
+        modify(&pair, attr, attr_mask)
+    })
+}
+
+/// # Safety
+///
+/// As [`gds_modify_qp`].
+unsafe fn modify(pair: &Pair, attr: *mut ibv_qp_attr, attr_mask: c_int) -> Result<(), CallError> {
+    if attr.is_null() {
+        return Err(CallError::Null { what: "attr" });
+    }
+    if !attr.is_aligned() {
+        let (address, alignment) = (attr.addr(), align_of::<ibv_qp_attr>());
+        return Err(CallError::Misaligned {
+            what: "attr",
+            address,
+            alignment,
+        });
+    }
+    let changes_state = attr_mask & ibv_qp_attr_mask::IBV_QP_STATE.0.cast_signed() != 0;
+    // SAFETY: not NULL and aligned; the caller promises that it is readable.
+    if changes_state && unsafe { (*attr).qp_state } == ibv_qp_state::IBV_QPS_RESET {
+        let (what, why) = (
+            "the state RESET",
+            "destroy the queue pair and create another",
+        );
+        return Err(CallError::Unsupported { what, why });
+    }
+    // SAFETY: the queue pair is live during the call, and the attributes are readable.
+    unsafe { pair.modify(attr, attr_mask) }?;
+    pair.serve();
+    Ok(())
+}
+
+/// The memory of a queue pair's parts, from `enum gds_create_qp_flags`.
+#[derive(Debug, Clone, Copy)]
+struct Locations {
+    queues: MemoryLocation,
+    records: MemoryLocation,
+    completions: [MemoryLocation; 2],
+}
+
+impl Locations {
+    fn of(flags: c_int) -> Result<Self, CallError> {
+        let allowed = abi::CREATE_WQ_ON_GPU
+            | abi::CREATE_TX_CQ_ON_GPU
+            | abi::CREATE_RX_CQ_ON_GPU
+            | abi::CREATE_WQ_DBREC_ON_GPU;
+        if flags & !allowed != 0 {
+            return Err(CallError::Flags { flags, allowed });
+        }
+        let location = |flag| match flags & flag {
+            0 => MemoryLocation::Host,
+            _ => MemoryLocation::Gpu,
+        };
+        Ok(Self {
+            queues: location(abi::CREATE_WQ_ON_GPU),
+            records: location(abi::CREATE_WQ_DBREC_ON_GPU),
+            completions: [abi::CREATE_TX_CQ_ON_GPU, abi::CREATE_RX_CQ_ON_GPU].map(location),
+        })
     }
 }
 
@@ -233,7 +274,10 @@ fn gpu(gpu_id: c_int) -> Result<gpu::Gpu, CallError> {
     }
 }
 
-fn pair_options(given: &ibv_qp_init_attr) -> Result<(PairOptions, Limits), CallError> {
+fn pair_options(
+    given: &ibv_qp_init_attr,
+    locations: Locations,
+) -> Result<(PairOptions, Limits), CallError> {
     if !given.srq.is_null() {
         let (what, why) = ("a shared receive queue", "each queue pair has its own");
         return Err(CallError::Unsupported { what, why });
@@ -260,6 +304,13 @@ fn pair_options(given: &ibv_qp_init_attr) -> Result<(PairOptions, Limits), CallE
             true => Waiting::Nor,
             false => Waiting::WithoutNor,
         },
+        transport: match verbs.transport {
+            Transport::Ud => wire::Transport::Datagram,
+            Transport::Rc | Transport::Uc => wire::Transport::Connected,
+        },
+        queues: locations.queues,
+        records: locations.records,
+        completions: locations.completions,
         ..Request::default()
     };
     let options = PairOptions { verbs, request };
@@ -270,7 +321,7 @@ fn pair_options(given: &ibv_qp_init_attr) -> Result<(PairOptions, Limits), CallE
         receive_sges: verbs.receive_pieces,
         inline: verbs.inline_bytes,
         signals_all: given.sq_sig_all != 0,
-        transport: options.transport(),
+        transport: request.transport,
     };
     Ok((options, limits))
 }

@@ -14,6 +14,19 @@ pub(crate) fn call(function: &'static str, body: impl FnOnce() -> Result<(), Cal
     }
 }
 
+/// Runs `body` with what `find` returns. Returns as [`call`], or `-ENOENT` without a message if there is nothing.
+pub(crate) fn call_on<T>(
+    function: &'static str,
+    find: impl FnOnce() -> Option<T>,
+    body: impl FnOnce(T) -> Result<(), CallError>,
+) -> c_int {
+    let found = || match find() {
+        Some(found) => body(found).map(|()| 0),
+        None => Ok(-libc::ENOENT),
+    };
+    run(function, found).unwrap_or_else(|errno| errno)
+}
+
 /// Runs `body`. Returns its count or the negated errno.
 pub(crate) fn count(
     function: &'static str,

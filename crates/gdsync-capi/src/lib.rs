@@ -43,7 +43,7 @@ mod raw_calls;
 mod send_calls;
 mod wait_calls;
 
-pub use create_calls::{gds_create_qp, gds_destroy_qp, gds_modify_qp};
+pub use create_calls::{gds_create_qp, gds_destroy_qp, gds_modify_qp, gds_modify_verbs_qp};
 #[doc(hidden)]
 pub use mapped::simulate;
 pub use memory_calls::{
@@ -56,8 +56,8 @@ pub use prepare_calls::{
 pub use query_calls::gds_query_param;
 pub use raw_calls::{gds_mlx5_get_send_info, gds_mlx5_get_wait_info};
 pub use send_calls::{
-    gds_post_recv, gds_post_send, gds_prepare_send, gds_stream_post_send, gds_stream_post_send_all,
-    gds_stream_queue_send,
+    gds_post_recv, gds_post_send, gds_post_verbs_recv, gds_prepare_send, gds_stream_post_send,
+    gds_stream_post_send_all, gds_stream_queue_send,
 };
 pub use wait_calls::{
     gds_append_wait_cq, gds_poll_cq, gds_poll_verbs_cq, gds_post_wait_cq, gds_prepare_wait_cq,

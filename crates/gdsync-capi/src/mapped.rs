@@ -28,8 +28,7 @@ struct GpuMemory {
     bytes: usize,
     /// CPU address.
     start: usize,
-    /// The CPU mapping; `None` if the CPU uses the GPU address (simulated CUDA).
-    mapping: Option<Mapping>,
+    mapping: Mapping,
 }
 
 /// Per process: CUDA does not survive a fork.
@@ -42,10 +41,10 @@ static TABLE: PerProcess<Mutex<Table>> = PerProcess::new(|| {
     })
 });
 
-/// True if the CPU accesses GPU memory at GPU addresses.
+/// True with a simulated CUDA.
 static IS_SIMULATED: AtomicBool = AtomicBool::new(false);
 
-/// Uses GPU addresses for CPU access too, as the simulated CUDA requires. For tests only.
+/// Maps the memory of a simulated CUDA. For tests only.
 #[doc(hidden)]
 pub fn simulate() {
     IS_SIMULATED.store(true, Ordering::Relaxed);
@@ -77,28 +76,30 @@ pub(crate) fn allocate_gpu(bytes: usize, flags: i32) -> Result<abi::MemDesc, Cal
 fn map_gpu(device: DevicePtr, bytes: usize) -> Result<GpuMemory, CallError> {
     pointer::set_sync_memops(device)
         .map_err(CallError::cuda("make copies of GPU memory synchronous"))?;
-    if IS_SIMULATED.load(Ordering::Relaxed) {
-        let start = device.get() as usize;
-        let mapping = None;
-        return Ok(GpuMemory {
-            bytes,
-            start,
-            mapping,
-        });
-    }
     let failed = |source| CallError::Map { source };
-    let gdr = match &mut table().gdr {
-        Some(gdr) => gdr.clone(),
-        unopened => unopened.insert(Gdr::open().map_err(failed)?).clone(),
-    };
+    let gdr = gdr()?;
     // SAFETY: this library owns the memory and frees it after its mapping.
     let pin = unsafe { gdr.pin_raw(device, bytes, PinFlags::default()) }.map_err(failed)?;
     let mapping = pin.map(MapRequest::Default).map_err(failed)?;
     Ok(GpuMemory {
         bytes,
         start: mapping.as_ptr().expose_provenance().get(),
-        mapping: Some(mapping),
+        mapping,
     })
+}
+
+/// What maps GPU memory for the CPU.
+pub(crate) fn gdr() -> Result<Gdr, CallError> {
+    let gdr = &mut table().gdr;
+    if let Some(gdr) = gdr {
+        return Ok(gdr.clone());
+    }
+    let opened = match IS_SIMULATED.load(Ordering::Relaxed) {
+        true => Ok(Gdr::of_simulated_cuda()),
+        false => Gdr::open(),
+    };
+    let opened = opened.map_err(|source| CallError::Map { source })?;
+    Ok(gdr.insert(opened).clone())
 }
 
 /// Allocates host memory in separate pages, zeroed and registered.
@@ -144,7 +145,7 @@ pub(crate) unsafe fn free_gpu(device: u64, host: *mut c_void) -> Result<(), Call
     is_usable.map_err(CallError::cuda("free GPU memory"))?;
     let memory = table.gpu.remove(&device);
     drop(table);
-    drop(memory.and_then(|memory| memory.mapping));
+    drop(memory.map(|memory| memory.mapping));
     // SAFETY: this library allocated it, and the caller promises that it is unused.
     unsafe { foreign::free(DevicePtr::new(device)) }.map_err(CallError::cuda("free GPU memory"))
 }

@@ -9,13 +9,14 @@ pub(crate) use end::release_retired;
 
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
+use std::ffi::c_int;
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use engine::hca::QueuePair;
 use engine::queue::{Prepared, Wait};
 use engine::wire::{AddressVector, Transport};
-use verbs::raw::{ibv_ah, ibv_cq, ibv_qp};
+use verbs::raw::{ibv_ah, ibv_cq, ibv_qp, ibv_qp_attr};
 
 use crate::abi::{self, Cq, Qp};
 use crate::backend::{Backend, BackendPair};
@@ -47,7 +48,7 @@ pub(crate) struct Pair {
     /// Id, unique in this process.
     pub(crate) id: u64,
     pub(crate) limits: Limits,
-    /// The verbs queue pair, valid while `queues` is `Some`.
+    /// The program's queue pair, valid while `queues` is `Some`.
     raw: *mut ibv_qp,
     /// Addresses of its verbs completion queues: of sends, of receives.
     completions: [usize; 2],
@@ -182,6 +183,17 @@ impl Pair {
         }
     }
 
+    /// True if this is its verbs queue pair.
+    pub(crate) fn is_of(&self, qp: *const ibv_qp) -> bool {
+        self.raw.cast_const() == qp
+    }
+
+    /// Addresses of its verbs objects.
+    pub(crate) fn objects(&self) -> [usize; 3] {
+        let [sent, received] = self.completions;
+        [self.raw.addr(), sent, received]
+    }
+
     /// True if destroyed.
     pub(crate) fn is_gone(&self) -> bool {
         self.queues().is_none()
@@ -210,11 +222,20 @@ impl Pair {
         unsafe { self.backend.address(handle) }
     }
 
-    /// Calls `body` with the verbs queue pair, which is live during the call.
-    pub(crate) fn with_raw<T>(&self, body: impl FnOnce(*mut ibv_qp) -> T) -> Result<T, CallError> {
+    /// Changes its state.
+    ///
+    /// # Safety
+    ///
+    /// The attributes are readable.
+    pub(crate) unsafe fn modify(
+        &self,
+        attributes: *mut ibv_qp_attr,
+        what: c_int,
+    ) -> Result<(), CallError> {
         let queues = self.queues();
         queues.as_ref().ok_or(GONE)?;
-        Ok(body(self.raw))
+        // SAFETY: the queue pair is live while the lock is held; the rest is the caller's promise.
+        unsafe { self.backend.modify(self.raw, attributes, what) }
     }
 
     fn with_queues<T>(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use process::PerProcess;
-use verbs::raw::ibv_cq;
+use verbs::raw::{ibv_cq, ibv_qp};
 
 use crate::abi::{Cq, Qp};
 use crate::call_error::CallError;
@@ -13,6 +13,8 @@ use crate::pair::{Pair, Side};
 struct Table {
     by_address: BTreeMap<usize, Arc<Pair>>,
     by_id: BTreeMap<u64, Arc<Pair>>,
+    /// By address of its verbs objects: the queue pair and both completion queues.
+    by_object: BTreeMap<usize, Arc<Pair>>,
     /// The next id; ids are never reused.
     next: u64,
 }
@@ -22,6 +24,7 @@ static TABLE: PerProcess<Mutex<Table>> = PerProcess::new(|| {
     Mutex::new(Table {
         by_address: BTreeMap::new(),
         by_id: BTreeMap::new(),
+        by_object: BTreeMap::new(),
         next: 1,
     })
 });
@@ -39,6 +42,9 @@ pub(crate) fn add(pair: Pair) -> *mut Qp {
     let qp = pair.qp();
     let mut table = table();
     table.by_id.insert(pair.id, Arc::clone(&pair));
+    for address in pair.objects() {
+        table.by_object.insert(address, Arc::clone(&pair));
+    }
     table.by_address.insert(qp.expose_provenance(), pair);
     qp
 }
@@ -48,6 +54,9 @@ pub(crate) fn remove(qp: *mut Qp) -> Result<Arc<Pair>, CallError> {
     let mut table = table();
     let pair = table.by_address.remove(&qp.addr()).ok_or(NO_PAIR)?;
     table.by_id.remove(&pair.id);
+    for address in pair.objects() {
+        table.by_object.remove(&address);
+    }
     Ok(pair)
 }
 
@@ -80,12 +89,18 @@ pub(crate) fn of_queue(cq: *const Cq) -> Result<(Arc<Pair>, Side), CallError> {
 
 /// The queue pair and side of a verbs completion queue, if a queue pair has it.
 pub(crate) fn of_verbs_queue(cq: *const ibv_cq) -> Option<(Arc<Pair>, Side)> {
-    let table = table();
-    let found = table
-        .by_id
-        .values()
-        .find_map(|pair| Some((Arc::clone(pair), pair.side_of(cq)?)));
-    found.filter(|_| !cq.is_null())
+    let pair = of_object(cq.addr())?;
+    let side = pair.side_of(cq)?;
+    Some((pair, side))
+}
+
+/// The queue pair of a verbs queue pair, if there is one.
+pub(crate) fn of_verbs_pair(qp: *const ibv_qp) -> Option<Arc<Pair>> {
+    of_object(qp.addr()).filter(|pair| pair.is_of(qp))
+}
+
+fn of_object(address: usize) -> Option<Arc<Pair>> {
+    table().by_object.get(&address).cloned()
 }
 
 /// The queue pair with this id.

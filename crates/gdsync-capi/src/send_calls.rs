@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use verbs::raw::{ibv_recv_wr, ibv_send_wr};
+use verbs::raw::{ibv_qp, ibv_recv_wr, ibv_send_wr};
 
 use crate::abi::{Descriptor, Qp, Request, TAG_SEND, What};
 use crate::call_error::CallError;
@@ -157,27 +157,59 @@ pub unsafe extern "C" fn gds_post_recv(
     guard::call("gds_post_recv", || {
         let pair = pairs::of(qp)?;
         // SAFETY: the caller's promise.
-        let mut read = unsafe { work::receives(wr, &pair.limits) };
-        let mut done = 0;
-        let mut error = None;
-        for (wr_id, segments) in &read.entries {
-            match pair.receive(*wr_id, segments) {
-                Ok(()) => done += 1,
-                Err(call_error) => {
-                    error = Some(call_error);
-                    break;
-                }
+        unsafe { receive(&pair, wr, bad_wr) }
+    })
+}
+
+/// [`gds_post_recv`] for the verbs queue pair of a queue pair. The compatibility header's `ibv_post_recv` calls it.
+///
+/// Returns as `gds_post_recv`; `-ENOENT`, without a message, for other queue pairs.
+///
+/// # Safety
+///
+/// As [`gds_post_recv`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gds_post_verbs_recv(
+    qp: *mut ibv_qp,
+    wr: *mut ibv_recv_wr,
+    bad_wr: *mut *mut ibv_recv_wr,
+) -> c_int {
+    let find = || pairs::of_verbs_pair(qp);
+    // SAFETY: the caller's promise.
+    guard::call_on("gds_post_verbs_recv", find, |pair| unsafe {
+        receive(&pair, wr, bad_wr)
+    })
+}
+
+/// # Safety
+///
+/// As [`gds_post_recv`].
+unsafe fn receive(
+    pair: &Pair,
+    wr: *mut ibv_recv_wr,
+    bad_wr: *mut *mut ibv_recv_wr,
+) -> Result<(), CallError> {
+    // SAFETY: the caller's promise.
+    let mut read = unsafe { work::receives(wr, &pair.limits) };
+    let mut done = 0;
+    let mut error = None;
+    for (wr_id, segments) in &read.entries {
+        match pair.receive(*wr_id, segments) {
+            Ok(()) => done += 1,
+            Err(call_error) => {
+                error = Some(call_error);
+                break;
             }
         }
-        if done > 0 {
-            pair.serve();
-        }
-        match error.or_else(|| read.error.take()) {
-            None => Ok(()),
-            // SAFETY: as above.
-            Some(call_error) => Err(unsafe { set_bad_wr(&read, done, bad_wr, call_error) }),
-        }
-    })
+    }
+    if done > 0 {
+        pair.serve();
+    }
+    match error.or_else(|| read.error.take()) {
+        None => Ok(()),
+        // SAFETY: as above.
+        Some(call_error) => Err(unsafe { set_bad_wr(&read, done, bad_wr, call_error) }),
+    }
 }
 
 /// # Safety

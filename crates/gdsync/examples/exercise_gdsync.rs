@@ -64,7 +64,7 @@ impl Bench {
             receive_completions: 4,
             queues: location,
             records: location,
-            completions: location,
+            completions: [location; 2],
             waiting,
             ..Request::default()
         })?;

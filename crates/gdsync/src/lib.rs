@@ -6,6 +6,7 @@
 //! - `wire`: the layouts of mlx5's WQEs and CQEs, and the index arithmetic of its queues. It depends on no other module.
 //! - `place`: memory that both the CPU and the GPU can access. It holds queues and the words streams poll.
 //! - `lower`, `cpu`: memory operations as a GPU's streams support them, and the same executed by the CPU.
+//! - `faster`: which memory a stream polls faster.
 //! - `queue`: the software's part of send, receive and completion queues.
 //! - `hca`: what executes the queues. `sim` is an HCA in software, `mlx5` a NIC, `proxy` a CPU thread that posts to any
 //!   verbs device.
@@ -18,6 +19,7 @@
 
 pub mod cpu;
 mod error;
+mod faster;
 pub mod hca;
 pub mod lower;
 mod place;

@@ -61,8 +61,7 @@ pub fn words<A: Offset>(at: A, bytes: &[u8]) -> Option<impl Iterator<Item = MemO
 
 /// The operations for a GPU's streams, in order.
 ///
-/// - Consecutive barriers become one. CUDA's writes imply a preceding barrier (cuda.h,
-///   `CU_STREAM_WRITE_VALUE_DEFAULT`), but simulated streams need it.
+/// - Consecutive barriers become one.
 /// - Of consecutive waits, only the last one flushes.
 /// - Flushes are dropped if the GPU lacks them: CUDA omits them on GPUs that need none.
 /// - A 64-bit write that the GPU lacks becomes two 32-bit writes, the lower half first.

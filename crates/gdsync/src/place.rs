@@ -107,10 +107,10 @@ impl Allocator {
 
     /// Creates an allocator whose host places outlive the calling thread's CUDA context.
     ///
-    /// Memory from the driver disappears with its context, even while another thread polls it.
+    /// Memory from the driver, GPU memory too, disappears with its context, even while another thread polls it.
     #[must_use]
-    pub fn own_pages(gpu: Gpu, pages: &Pages) -> Self {
-        let (gdr, pages) = (None, Some(pages.clone()));
+    pub fn own_pages(gpu: Gpu, gdr: Option<Gdr>, pages: &Pages) -> Self {
+        let pages = Some(pages.clone());
         Self { gpu, gdr, pages }
     }
 

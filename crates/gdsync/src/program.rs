@@ -121,7 +121,19 @@ impl Program {
 
     /// Waits for a completion, then lets the CPU poll it. `flush` makes the NIC's earlier writes visible to the GPU.
     pub fn wait(&mut self, wait: &Wait, flush: bool) -> &mut Self {
-        self.extend(wait.ops(flush))
+        self.until(wait, flush).release(wait)
+    }
+
+    /// [`Self::wait`] without letting the CPU poll: operations that are urgent come before [`Self::release`].
+    pub fn until(&mut self, wait: &Wait, flush: bool) -> &mut Self {
+        let [op, _] = wait.ops(flush);
+        self.extend([op])
+    }
+
+    /// Lets the CPU poll the completion of an earlier [`Self::until`].
+    pub fn release(&mut self, wait: &Wait) -> &mut Self {
+        let [_, busy] = wait.ops(false);
+        self.extend([busy])
     }
 
     /// The number of memory operations.

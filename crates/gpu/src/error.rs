@@ -44,6 +44,14 @@ pub enum Error {
         /// Driver result.
         source: Failure,
     },
+    /// The way in which threads wait for the GPU cannot be set.
+    #[error("cannot set how threads wait for GPU {ordinal}")]
+    Schedule {
+        /// CUDA ordinal.
+        ordinal: u32,
+        /// Driver result.
+        source: Failure,
+    },
     /// The calling thread has no current context, or the context is corrupted.
     #[error("the calling thread has no usable CUDA context: make one current first")]
     NoCurrentContext(#[source] Failure),

@@ -26,6 +26,20 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Gpu(Arc<dyn Backend>);
 
+/// How CPU threads wait for a GPU (`CU_CTX_SCHED_*`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Schedule {
+    /// CUDA's choice, or what the program set before.
+    #[default]
+    Auto,
+    /// They poll.
+    Spin,
+    /// They poll, and let other threads run.
+    Yield,
+    /// They sleep until an interrupt.
+    Blocking,
+}
+
 impl Gpu {
     /// Opens a GPU by its CUDA ordinal in this process. Retains its primary context, shared with
     /// the CUDA runtime (creation takes 105 ms on H200), until the last user is dropped. Calls
@@ -35,7 +49,17 @@ impl Gpu {
     ///
     /// [`Error::Library`], [`Error::Initialise`], [`Error::Device`], [`Error::Context`].
     pub fn open(ordinal: u32) -> Result<Self, Error> {
-        Ok(Self(Arc::new(CudaGpu::open(ordinal)?)))
+        Self::open_with(ordinal, Schedule::Auto)
+    }
+
+    /// [`Self::open`] with the way in which CPU threads wait for the GPU. It applies to all users
+    /// of the primary context.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`]; [`Error::Schedule`].
+    pub fn open_with(ordinal: u32, schedule: Schedule) -> Result<Self, Error> {
+        Ok(Self(Arc::new(CudaGpu::open(ordinal, schedule)?)))
     }
 
     /// Uses the calling thread's current context without retaining it. Calls fail once the program

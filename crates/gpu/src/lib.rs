@@ -40,7 +40,7 @@ pub use borrowed::BorrowedMemory;
 pub use device::{Attribute, Device, P2pAttribute, devices, driver_version};
 pub use error::{Error, Failure, Kind};
 pub use event::Event;
-pub use gpu::Gpu;
+pub use gpu::{Gpu, Schedule};
 pub use gpu_sim::{Compare, bytes};
 pub use host::{HostMemory, PinnedOptions};
 pub use memory::{Allocation, DeviceMemory, Memory};

@@ -168,10 +168,7 @@ fn open(gpu_id: c_int, options: &Options) -> Result<(Gpu, Allocator), CallError>
     } else {
         None
     };
-    let allocator = match gdr {
-        Some(gdr) => Allocator::new(gpu.clone(), Some(gdr)),
-        None => Allocator::own_pages(gpu.clone(), PAGES.get()),
-    };
+    let allocator = Allocator::own_pages(gpu.clone(), gdr, PAGES.get());
     Ok((gpu, allocator))
 }
 

@@ -56,11 +56,12 @@ impl Connections {
             receive_completions: depth,
             queues: options.queues,
             records: options.records,
-            completions: options.completions,
+            completions: [options.completions; 2],
             waiting: match can.nor {
                 true => Waiting::Nor,
                 false => Waiting::WithoutNor,
             },
+            ..Request::default()
         };
         let settings = Arc::new(Settings {
             hca,

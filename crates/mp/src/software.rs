@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use gdsync::hca::sim::SimHca;
 use gdsync::hca::sim::socket::{self, Connection};
 use gdsync::hca::{Access, Endpoint, Hca, MemoryRegion, QueuePair, Request, RetryPolicy};
+use gdsync::wire::Datagram;
 use gdsync::{Allocator, Place};
 
 use crate::Error;
@@ -149,6 +150,15 @@ impl Hca for Software {
 
     fn stop(&self, local: Endpoint) -> Result<(), gdsync::Error> {
         self.hca.stop(local)
+    }
+
+    fn datagram(
+        &self,
+        local: Endpoint,
+        remote: Endpoint,
+        key: u32,
+    ) -> Result<Datagram, gdsync::Error> {
+        self.hca.datagram(local, remote, key)
     }
 
     fn register(&self, place: &Place, access: Access) -> Result<MemoryRegion, gdsync::Error> {

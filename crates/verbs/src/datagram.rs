@@ -65,11 +65,7 @@ impl Datagram {
     }
 
     pub(crate) fn raw(&self) -> raw::ibv_send_wr_datagram {
-        raw::ibv_send_wr_datagram {
-            ah: self.handle.as_ptr(),
-            remote_qpn: self.queue_pair,
-            remote_qkey: self.qkey,
-        }
+        Handle::Own(self).to(self.queue_pair, self.qkey)
     }
 }
 
@@ -82,6 +78,29 @@ unsafe impl Send for BorrowedHandle {}
 // SAFETY: as above.
 unsafe impl Sync for BorrowedHandle {}
 
+/// An address handle.
+#[derive(Debug, Clone, Copy)]
+pub enum Handle<'a> {
+    /// That of a destination, whose QPN and Q_Key are not used.
+    Own(&'a Datagram),
+    /// A program's.
+    Borrowed(BorrowedHandle),
+}
+
+impl Handle<'_> {
+    pub(crate) fn to(self, queue_pair: u32, qkey: u32) -> raw::ibv_send_wr_datagram {
+        let handle = match self {
+            Self::Own(datagram) => datagram.handle,
+            Self::Borrowed(BorrowedHandle(handle)) => handle,
+        };
+        raw::ibv_send_wr_datagram {
+            ah: handle.as_ptr(),
+            remote_qpn: queue_pair,
+            remote_qkey: qkey,
+        }
+    }
+}
+
 impl BorrowedHandle {
     /// Borrows an address handle.
     ///
@@ -91,14 +110,6 @@ impl BorrowedHandle {
     #[must_use]
     pub unsafe fn new(handle: NonNull<raw::ibv_ah>) -> Self {
         Self(handle)
-    }
-
-    pub(crate) fn to(self, queue_pair: u32, qkey: u32) -> raw::ibv_send_wr_datagram {
-        raw::ibv_send_wr_datagram {
-            ah: self.0.as_ptr(),
-            remote_qpn: queue_pair,
-            remote_qkey: qkey,
-        }
     }
 }
 

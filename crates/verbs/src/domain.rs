@@ -82,7 +82,9 @@ impl ProtectionDomain {
         &self.0.context
     }
 
-    pub(crate) fn as_raw(&self) -> *mut raw::ibv_pd {
+    /// The C object, valid as long as this value.
+    #[must_use]
+    pub fn as_raw(&self) -> *mut raw::ibv_pd {
         self.0.raw.as_ptr()
     }
 }

@@ -164,6 +164,18 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// A state change that firmware queue pairs do not support.
+    #[error("{name}: cannot change the state of a queue pair from {from} to {to}: {why}")]
+    StateChange {
+        /// The device.
+        name: Box<str>,
+        /// The present state (`enum ibv_qp_state`).
+        from: u32,
+        /// The requested state.
+        to: u32,
+        /// What is wrong.
+        why: &'static str,
+    },
     /// Invalid path MTU.
     #[error("invalid MTU: {0} bytes; must be 256, 512, 1024, 2048 or 4096")]
     Mtu(u32),
@@ -225,7 +237,11 @@ impl Error {
             | Self::Umem { source, .. }
             | Self::Post { source, .. }
             | Self::Call { source, .. } => source.raw_os_error(),
+            Self::StateChange { .. } => Some(EINVAL),
             _ => None,
         }
     }
 }
+
+/// What verbs return for an invalid state change.
+const EINVAL: i32 = 22;

@@ -43,7 +43,7 @@ pub use completion::{
     Completion, CompletionQueue, Direct, Failure, Operation, Provider, WorkCompletion,
 };
 pub use context::{Context, Dmabuf};
-pub use datagram::{BorrowedHandle, Datagram};
+pub use datagram::{BorrowedHandle, Datagram, Handle};
 pub use direct::{CompletionQueueLayout, QueuePairLayout, Ring, Words};
 pub use domain::ProtectionDomain;
 pub use error::Error;

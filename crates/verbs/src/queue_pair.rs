@@ -152,12 +152,14 @@ pub struct Behaviour {
     pub retries: u8,
     /// Retries after receiver-not-ready; 7 is unlimited.
     pub receiver_retries: u8,
+    /// The code of the pause that the remote end makes before such a retry (`min_rnr_timer`).
+    pub receiver_pause: u8,
     /// Outstanding reads and atomics; the smaller value of both ends.
     pub reads: u8,
 }
 
 impl Behaviour {
-    /// perftest's defaults: 14 (67 ms), 7 and 7. One outstanding read is always allowed.
+    /// perftest's defaults: 14 (67 ms), 7, 7 and 12 (0.64 ms). One outstanding read is always allowed.
     #[must_use]
     pub fn of(mtu: u32) -> Self {
         Self {
@@ -165,6 +167,7 @@ impl Behaviour {
             timeout: 14,
             retries: 7,
             receiver_retries: 7,
+            receiver_pause: 12,
             reads: 1,
         }
     }
@@ -403,8 +406,7 @@ impl<D> QueuePair<Init, D> {
             rq_psn: peer.psn,
             ah_attr: route.to(peer.address),
             max_dest_rd_atomic: behaviour.reads,
-            // 0.64 ms.
-            min_rnr_timer: 12,
+            min_rnr_timer: behaviour.receiver_pause,
             ..raw::ibv_qp_attr::default()
         };
         let connected = mask::IBV_QP_STATE

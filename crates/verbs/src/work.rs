@@ -2,7 +2,7 @@
 
 use ibverbs_sys::{self as raw, ibv_send_flags as flag, ibv_wr_opcode as opcode};
 
-use crate::{BorrowedHandle, Datagram, Remote, Sge};
+use crate::{Datagram, Handle, Remote, Sge};
 
 /// An operation.
 #[derive(Debug, Clone, Copy)]
@@ -12,10 +12,10 @@ pub enum Work<'a> {
     Send(Option<u32>),
     /// Sends a datagram.
     SendTo(&'a Datagram, Option<u32>),
-    /// Sends a datagram to a program's address handle.
+    /// Sends a datagram by an address handle.
     SendBy {
         /// The address handle.
-        handle: BorrowedHandle,
+        handle: Handle<'a>,
         /// The destination's queue pair number.
         queue_pair: u32,
         /// The destination's Q_Key.

@@ -22,7 +22,7 @@ impl task::Task for Task {
             return pingpong::run(side, self, reporter);
         }
         reporter.doing("CUDA to open the GPU")?;
-        let gpu = self.target.open()?;
+        let gpu = self.open()?;
         let mut session = Session::new(self, gpu, reporter)?;
         reporter.send(&Event::Gpu(Box::new(session.probed())))?;
         // Without its doorbell the NIC cannot be used.

@@ -10,6 +10,7 @@ use gpu::Compare;
 use super::poll::{FLAG, REPLY, SETTLE};
 use super::queues::Queues;
 use super::session::{Session, pause, wait_for_word, watched};
+use super::settings::Transport;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 
@@ -20,7 +21,7 @@ pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(),
     };
     let samples = session.task.terms.depth.async_samples();
     reporter.doing_for("doorbells that a stream rings", Duration::from_secs(30))?;
-    let mut queues = Queues::new(session, hca.open(session)?, 16)?;
+    let mut queues = Queues::new(session, hca.open(session)?, 16, Transport::Rc)?;
     let words = session.words[0].1.clone();
     let region = queues.register_target(&words)?;
     let about = session.about_queues();

@@ -1,26 +1,27 @@
 //! Messages in a loop, driven by a stream and, for comparison, by the CPU. In the stream a kernel writes a message, the stream rings the
-//! doorbell and waits for the message, and another kernel compares every word; the CPU queues all of that beforehand.
+//! doorbell and waits for the message, and another kernel compares every word; the CPU queues all of that beforehand. Without kernels the
+//! CPU writes and compares, outside the measured time.
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use gdsync::hca::{Hca, MemoryRegion};
-use gdsync::queue::Wait;
-use gdsync::wire::Wqe;
-use gdsync::{Place, Program, Watched};
-use gpu::{Allocation, Check, DeviceMemory, HostMemory, Pattern};
+use gdsync::hca::Hca;
+use gdsync::queue::{Prepared, Wait};
+use gdsync::{Program, Watched};
+use gpu::{Allocation, Check, DeviceMemory};
 
 use super::plan::cpu_messages;
-use super::queues::{Queues, allocate};
+use super::queues::Queues;
 use super::session::Session;
+use super::settings::{BATCHES, Order, Series};
+use super::slots::{self, Slots};
+use crate::model::ProbeResult;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 
-/// Messages queued together, as in libgdsync's tests.
-const BATCH: u32 = 20;
-/// Batches in flight: while one runs, the CPU queues the next.
-const BATCHES: usize = 2;
-
+/// Start of the results' names.
+const PART: &str = "async.loopback";
 /// Messages per reported step.
 const STEP: u32 = 5000;
 /// Time for a step: ten milliseconds per message, for a busy emulated machine.
@@ -30,158 +31,117 @@ pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(),
     let Some(hca) = &session.task.hca else {
         return Ok(());
     };
-    let about = session.about_queues();
-    let messages = session.task.terms.depth.async_messages();
-    let bytes = session.task.terms.message_bytes();
-    let name = "async.loopback.stream.latency";
-    reporter.doing("queues and registered memory")?;
-    let mut looped = Loop::new(session, hca.open(session)?, bytes)?;
-    if let Some(why) = &looped.staged {
+    let (series, too_long) = session.task.settings.series(&session.task.terms);
+    for bytes in too_long {
         reporter.note(format!(
-            "messages lie in pinned host memory, and kernels copy them to and from it: {why}"
+            "no datagram has {bytes} bytes, so these are left out"
         ))?;
     }
-    reporter.expect_more(u64::from(messages.div_ceil(STEP)) + 1);
-    let (mut times, mut wrong, mut left) = (Vec::new(), None, messages);
-    while left > 0 && wrong.is_none() {
-        let count = left.min(STEP);
-        reporter.doing_for(
-            format!("{count} of {messages} messages that a stream sends"),
-            STEP_TIME,
-        )?;
-        let (more, found) = looped.by_stream(session, count)?;
-        times.extend(more);
-        (wrong, left) = (found, left - count);
+    reporter.doing("queues and registered memory")?;
+    let hca = hca.open(session)?;
+    for series in series {
+        let mut looped = Loop::new(session, Rc::clone(&hca), series)?;
+        if let Some(why) = &looped.staged {
+            reporter.note(format!(
+                "messages lie in pinned host memory, and kernels copy them to and from it: {why}"
+            ))?;
+        }
+        for result in looped.measure(session, reporter)? {
+            reporter.result(result)?;
+        }
     }
-    let result = about.spread(name, Some(bytes), messages as usize * bytes, &times);
-    reporter.result(about.checked(result, wrong))?;
-    let name = "async.loopback.cpu.latency";
-    let messages = cpu_messages(messages);
-    reporter.doing_for(
-        format!("{messages} messages that the CPU sends"),
-        STEP_TIME * messages.div_ceil(STEP),
-    )?;
-    let (times, wrong) = looped.by_cpu(session, messages)?;
-    let result = about.spread(name, Some(bytes), messages as usize * bytes, &times);
-    Ok(reporter.result(about.checked(result, wrong))?)
+    Ok(())
 }
 
 /// Memory and queues of the loop.
 pub(super) struct Loop {
     pub(super) queues: Queues,
-    sent: Message,
-    received: Message,
+    pub(super) sent: Slots,
+    received: Slots,
     /// The results of the comparisons in flight.
     results: DeviceMemory,
-    pub(super) source: MemoryRegion,
-    target: MemoryRegion,
-    bytes: usize,
-    /// The number of the next message, also the seed of its pattern.
-    next: u64,
+    series: Series,
+    kernels: bool,
+    /// The number of the next message.
+    next: u32,
     /// Why the HCA cannot access GPU memory.
     pub(super) staged: Option<String>,
 }
 
-/// A message in GPU memory, with a host buffer if the HCA can only access host memory.
-struct Message {
-    memory: DeviceMemory,
-    host: Option<HostMemory>,
-}
-
 /// Queued messages that are not verified yet.
 struct Batch {
-    checks: Vec<(u64, Check)>,
+    first: u32,
+    count: u32,
+    checks: Vec<Check>,
     waits: Vec<Wait>,
     begun: Instant,
     done: gpu::Event,
 }
 
-impl Batch {
-    fn new(session: &Session<'_>) -> Result<Self, StepError> {
-        Ok(Self {
-            checks: Vec::new(),
-            waits: Vec::new(),
-            begun: Instant::now(),
-            done: session.gpu.event()?,
-        })
-    }
-}
-
 impl Loop {
     pub(super) fn new(
         session: &Session<'_>,
-        hca: Box<dyn Hca>,
-        bytes: usize,
+        hca: Rc<dyn Hca>,
+        series: Series,
     ) -> Result<Self, StepError> {
-        let queues = Queues::new(session, hca, BATCH * BATCHES as u32)?;
-        let (sent, received) = (allocate(session, bytes)?, allocate(session, bytes)?);
+        let slots = series.slots();
+        // Twice the messages in flight: a send may complete after its message has arrived.
+        let queues = Queues::new(session, hca, slots as u32 * 2, series.transport)?;
+        let (mut sent, staged) = Slots::new(session, &queues, slots, series.bytes)?;
+        let (mut received, _) = Slots::new(session, &queues, slots, series.bytes)?;
+        let kernels = session.task.settings.kernels;
+        if kernels {
+            sent = sent.for_kernels(session)?;
+            received = received.for_kernels(session)?;
+        }
         let results = session
             .gpu
-            .allocate(Allocation::Malloc, Check::BYTES * BATCH as usize * BATCHES)?;
-        let regions = queues
-            .register_gpu(session, &sent)
-            .and_then(|(_, source)| Ok((source, queues.register_gpu(session, &received)?.1)));
-        let (source, target, hosts, staged) = match regions {
-            Ok((source, target)) => (source, target, [None, None], None),
-            Err(why) => {
-                let hosts = [session.gpu.pinned(bytes)?, session.gpu.pinned(bytes)?];
-                let [source, target] =
-                    [&hosts[0], &hosts[1]].map(|host| queues.register(&Place::host(host.clone())));
-                (source?, target?, hosts.map(Some), Some(why))
-            }
-        };
-        let [sent_host, received_host] = hosts;
+            .allocate(Allocation::Malloc, Check::BYTES * slots)?;
         Ok(Self {
-            source,
-            target,
             queues,
-            sent: Message {
-                memory: sent,
-                host: sent_host,
-            },
-            received: Message {
-                memory: received,
-                host: received_host,
-            },
+            sent,
+            received,
             results,
-            bytes,
-            next: 1,
+            series,
+            kernels,
+            next: 0,
             staged,
         })
     }
 
-    /// Queues a kernel that writes a message where the HCA reads it.
-    fn write(&self, session: &Session<'_>, pattern: Pattern) -> Result<(), StepError> {
-        let Message { memory, host } = &self.sent;
-        session
-            .stream
-            .fill_pattern(memory, 0, self.bytes, pattern, 0)?;
-        if let Some(host) = host {
-            session.stream.copy_words(host, 0, memory, 0, self.bytes)?;
-        }
-        Ok(())
-    }
-
-    /// Queues a kernel that compares the received message; its result is number `at`.
-    fn compare(
-        &self,
+    /// The latencies by the stream and by the CPU.
+    fn measure(
+        &mut self,
         session: &Session<'_>,
-        pattern: Pattern,
-        at: usize,
-    ) -> Result<Check, StepError> {
-        let Message { memory, host } = &self.received;
-        if let Some(host) = host {
-            session.stream.copy_words(memory, 0, host, 0, self.bytes)?;
+        reporter: &mut Reporter<'_>,
+    ) -> Result<[ProbeResult; 2], StepError> {
+        let (about, bytes) = (session.about_queues(), self.series.bytes);
+        let messages = self.series.messages(&session.task.terms);
+        let spread = |name: &str, messages: u32, (times, wrong): (Vec<f64>, Option<String>)| {
+            let result = about.spread(name, Some(bytes), messages as usize * bytes, &times);
+            about.checked(result, wrong)
+        };
+        reporter.expect_more(u64::from(messages.div_ceil(STEP)) + 1);
+        let (mut times, mut wrong, mut left) = (Vec::new(), None, messages);
+        while left > 0 && wrong.is_none() {
+            let count = left.min(STEP);
+            reporter.doing_for(
+                format!("{count} of {messages} messages that a stream sends"),
+                STEP_TIME,
+            )?;
+            let (more, found) = self.by_stream(session, count)?;
+            times.extend(more);
+            (wrong, left) = (found, left - count);
         }
-        let range = (0, self.bytes);
-        let check = session.stream.start_check(
-            memory,
-            range,
-            (pattern, 0),
-            &self.results,
-            at * Check::BYTES,
+        let by_stream = spread(&self.series.label(PART, "stream"), messages, (times, wrong));
+        let messages = cpu_messages(messages);
+        reporter.doing_for(
+            format!("{messages} messages that the CPU sends"),
+            STEP_TIME * messages.div_ceil(STEP),
         )?;
-        Ok(check)
+        let found = self.by_cpu(session, messages)?;
+        let by_cpu = spread(&self.series.label(PART, "cpu"), messages, found);
+        Ok([by_stream, by_cpu])
     }
 
     /// Seconds per message, one sample per batch, and a wrong message.
@@ -213,63 +173,112 @@ impl Loop {
         in_flight: &mut VecDeque<Batch>,
     ) -> Result<(Vec<f64>, Option<String>), StepError> {
         let mut times = Vec::new();
-        let (mut left, mut number) = (messages, 0);
+        let mut left = messages;
         let mut last = None;
         while left > 0 || !in_flight.is_empty() {
             while left > 0 && in_flight.len() < BATCHES {
-                let count = left.min(BATCH);
+                let count = left.min(self.series.batch);
                 // Added before its operations are queued, so that a failure can release its waits.
-                in_flight.push_back(Batch::new(session)?);
-                if let Some(batch) = in_flight.back_mut() {
-                    self.queue(session, batch, count, number % BATCHES)?;
-                }
-                number += 1;
+                in_flight.push_back(Batch {
+                    first: self.next,
+                    count,
+                    checks: Vec::new(),
+                    waits: Vec::new(),
+                    begun: Instant::now(),
+                    done: session.gpu.event()?,
+                });
+                self.next = self.next.wrapping_add(count);
                 left -= count;
+                if let Some(batch) = in_flight.back_mut() {
+                    self.queue(session, batch)?;
+                }
             }
             let Some(batch) = in_flight.pop_front() else {
                 break;
             };
-            let slot = (number - 1 - in_flight.len()) % BATCHES;
-            let (ended, wrong) = self.finish(session, &batch, slot)?;
+            let (ended, wrong) = self.finish(session, &batch)?;
             if wrong.is_some() {
                 return Ok((times, wrong));
             }
             let begun = last.unwrap_or(batch.begun);
-            times.push(ended.duration_since(begun).as_secs_f64() / batch.checks.len() as f64);
+            times.push(ended.duration_since(begun).as_secs_f64() / f64::from(batch.count));
             last = Some(ended);
         }
         Ok((times, None))
     }
 
-    /// Queues messages in the stream.
-    fn queue(
-        &mut self,
-        session: &Session<'_>,
-        batch: &mut Batch,
-        count: u32,
-        slot: usize,
-    ) -> Result<(), StepError> {
-        for position in 0..count {
-            let number = self.next;
-            self.next += 1;
-            let pattern = Pattern::new(number);
-            self.queues
-                .pair
-                .receive
-                .post(&[self.target.segment(0, self.bytes as u32)])?;
-            let wqe = Wqe::send(&[self.source.segment(0, self.bytes as u32)]).signalled();
-            let prepared = self.queues.pair.send.prepare(&wqe)?;
+    /// Queues the messages of a batch in the stream.
+    fn queue(&mut self, session: &Session<'_>, batch: &mut Batch) -> Result<(), StepError> {
+        let mut sends = Vec::new();
+        for number in batch.numbers() {
+            self.queues.receive(self.received.segment(number))?;
+            sends.push(self.queues.send(self.sent.segment(number))?);
             let wait = self.queues.pair.receive_completions.take_wait()?;
-            self.write(session, pattern)?;
-            let mut program = Program::new();
-            program.ring(&prepared).wait(&wait, true);
             batch.waits.push(wait);
-            program.post_to(&session.stream, session.capabilities)?;
-            let check =
-                self.compare(session, pattern, slot * BATCH as usize + position as usize)?;
-            batch.checks.push((number, check));
+            if !self.kernels {
+                let bytes = self.series.bytes;
+                self.sent.write(number, &slots::message(number, 0, bytes))?;
+            }
         }
+        let mut program = Program::new();
+        let mut checks = Vec::new();
+        let mut work: Vec<_> = batch.numbers().zip(&batch.waits).zip(&sends).collect();
+        if self.series.order == Order::OutOfOrder {
+            for ((number, _), prepared) in &work {
+                self.ring(session, &mut program, *number, prepared)?;
+            }
+            work.reverse();
+        }
+        for ((number, wait), prepared) in work {
+            if self.series.order == Order::InOrder {
+                self.ring(session, &mut program, number, prepared)?;
+            }
+            checks.extend(self.wait(session, &mut program, number, wait)?);
+        }
+        batch.checks = checks;
+        program.post_to(&session.stream, session.capabilities)?;
         Ok(session.stream.record(&batch.done)?)
+    }
+
+    /// A kernel writes the message, and the stream rings.
+    fn ring(
+        &self,
+        session: &Session<'_>,
+        program: &mut Program,
+        number: u32,
+        prepared: &Prepared,
+    ) -> Result<(), StepError> {
+        if self.kernels {
+            post(session, program)?;
+            self.sent.fill(session, number)?;
+        }
+        program.ring(prepared);
+        Ok(())
+    }
+
+    /// The stream waits for the message, and kernels compute and compare.
+    fn wait(
+        &self,
+        session: &Session<'_>,
+        program: &mut Program,
+        number: u32,
+        wait: &Wait,
+    ) -> Result<Option<Check>, StepError> {
+        program.wait(wait, true);
+        session.compute(program)?;
+        if !self.kernels {
+            return Ok(None);
+        }
+        post(session, program)?;
+        let check = self
+            .received
+            .compare(session, number, &self.results, self.position(number));
+        check.map(Some)
+    }
+
+    /// Position of a message's result.
+    fn position(&self, number: u32) -> usize {
+        number as usize % self.series.slots()
     }
 
     /// Waits for a batch, and returns its end and a wrong message.
@@ -277,7 +286,6 @@ impl Loop {
         &mut self,
         session: &Session<'_>,
         batch: &Batch,
-        slot: usize,
     ) -> Result<(Instant, Option<String>), StepError> {
         let watched = batch.waits.iter().map(Watched::completion).collect();
         let guard = session.watchdog.watch(watched, session.timeout);
@@ -300,28 +308,52 @@ impl Loop {
             });
         }
         self.queues.completed()?;
-        let mut found = vec![0xff; Check::BYTES * batch.checks.len()];
-        session.reader.read(
-            &self.results,
-            slot * BATCH as usize * Check::BYTES,
-            &mut found,
-        )?;
+        let wrong = match self.kernels {
+            true => self.compared(session, batch)?,
+            false => self.read(session, batch.numbers())?,
+        };
+        Ok((ended, wrong))
+    }
+
+    /// The first message of a batch that a kernel found wrong.
+    fn compared(&self, session: &Session<'_>, batch: &Batch) -> Result<Option<String>, StepError> {
+        let mut found = vec![0xff; self.results.len()];
+        session.reader.read(&self.results, 0, &mut found)?;
         let (results, _) = found.as_chunks::<{ Check::BYTES }>();
-        for ((number, check), result) in batch.checks.iter().zip(results) {
-            let mismatches = check.finding(*result)?;
+        let mut numbers: Vec<u32> = batch.numbers().collect();
+        if self.series.order == Order::OutOfOrder {
+            numbers.reverse();
+        }
+        for (number, check) in numbers.into_iter().zip(&batch.checks) {
+            let result = results.get(self.position(number)).copied();
+            let mismatches = check.finding(result.unwrap_or([0xff; Check::BYTES]))?;
             if let Some(first) = mismatches.first {
-                let wrong = format!(
+                return Ok(Some(format!(
                     "message {number}: {} words are wrong, the first at byte {}: the kernel after the wait did not read what was sent",
                     mismatches.words,
                     first * 4
-                );
-                return Ok((ended, Some(wrong)));
+                )));
             }
         }
-        Ok((ended, None))
+        Ok(None)
     }
 
-    /// The CPU waits for the kernel that writes a message, rings the doorbell, polls, and launches the kernel that compares it.
+    /// The first message that the CPU finds wrong.
+    fn read(
+        &self,
+        session: &Session<'_>,
+        numbers: impl Iterator<Item = u32>,
+    ) -> Result<Option<String>, StepError> {
+        for number in numbers {
+            let found = self.received.read(session, number)?;
+            if let Some(why) = slots::wrong(number, 0, &found) {
+                return Ok(Some(why));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The CPU waits for the kernel that writes a message, rings the doorbell, polls, and launches the kernels after it.
     pub(super) fn by_cpu(
         &mut self,
         session: &Session<'_>,
@@ -330,16 +362,18 @@ impl Loop {
         let mut times = Vec::with_capacity(messages as usize);
         for _ in 0..messages {
             let number = self.next;
-            self.next += 1;
-            let pattern = Pattern::new(number);
+            self.next = number.wrapping_add(1);
+            if !self.kernels {
+                let bytes = self.series.bytes;
+                self.sent.write(number, &slots::message(number, 0, bytes))?;
+            }
             let begun = Instant::now();
-            let pair = &mut self.queues.pair;
-            pair.receive
-                .post(&[self.target.segment(0, self.bytes as u32)])?;
-            let wqe = Wqe::send(&[self.source.segment(0, self.bytes as u32)]).signalled();
-            let prepared = pair.send.prepare(&wqe)?;
-            self.write(session, pattern)?;
-            session.stream.synchronize()?;
+            self.queues.receive(self.received.segment(number))?;
+            let prepared = self.queues.send(self.sent.segment(number))?;
+            if self.kernels {
+                self.sent.fill(session, number)?;
+                session.stream.synchronize()?;
+            }
             prepared.ring()?;
             if !self.queues.arrives(session.timeout)? {
                 return Err(StepError::Late {
@@ -347,18 +381,43 @@ impl Loop {
                     timeout: session.timeout,
                 });
             }
-            let check = self.compare(session, pattern, 0)?;
-            session.stream.synchronize()?;
-            times.push(begun.elapsed().as_secs_f64());
-            let mut result = [0xff; Check::BYTES];
-            session.stream.read(&self.results, 0, &mut result)?;
-            if check.finding(result)?.words > 0 {
-                return Ok((
-                    times,
-                    Some(format!("message {number} differs from what was sent")),
-                ));
+            let wrong = match self.kernels {
+                false => {
+                    session.computed()?;
+                    times.push(begun.elapsed().as_secs_f64());
+                    self.read(session, std::iter::once(number))?
+                }
+                true => {
+                    session.compute_now()?;
+                    let check = self.received.compare(session, number, &self.results, 0)?;
+                    session.stream.synchronize()?;
+                    times.push(begun.elapsed().as_secs_f64());
+                    let mut result = [0xff; Check::BYTES];
+                    session.stream.read(&self.results, 0, &mut result)?;
+                    (check.finding(result)?.words > 0)
+                        .then(|| format!("message {number} differs from what was sent"))
+                }
+            };
+            if wrong.is_some() {
+                return Ok((times, wrong));
             }
         }
         Ok((times, None))
     }
+}
+
+impl Batch {
+    fn numbers(&self) -> impl DoubleEndedIterator<Item = u32> + use<> {
+        let first = self.first;
+        (0..self.count).map(move |number| first.wrapping_add(number))
+    }
+}
+
+/// Posts what is listed, before a kernel.
+fn post(session: &Session<'_>, program: &mut Program) -> Result<(), StepError> {
+    if !program.is_empty() {
+        program.post_to(&session.stream, session.capabilities)?;
+        program.clear();
+    }
+    Ok(())
 }

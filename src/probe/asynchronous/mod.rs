@@ -12,9 +12,12 @@ mod poll;
 mod queues;
 mod register;
 mod session;
+mod settings;
+mod slots;
 mod task;
 #[cfg(test)]
 mod tests;
 
 pub use parent::{Driver, HcaOption, Options};
+pub use settings::{Order, Schedule, Settings, Transport};
 pub use task::Task;

@@ -1,5 +1,6 @@
 //! The parent's side: one child for each GPU, then two for messages between processes.
 
+use super::settings::Settings;
 use super::task::{HcaChoice, Task};
 use super::{pingpong, register};
 use crate::model::{ProbeKind, ProbeReport, ProbeVerdict};
@@ -16,6 +17,7 @@ use crate::probe::verdict::Subject;
 pub struct Options {
     pub scope: Scope,
     pub hca: HcaOption,
+    pub settings: Settings,
 }
 
 /// The HCA of the queues, from the command line.
@@ -111,6 +113,7 @@ impl Probe for Options {
                 target,
                 hca,
                 terms: self.scope.terms.clone(),
+                settings: self.settings.clone(),
                 pingpong: None,
             };
             let subject = task.target.subject.clone();
@@ -138,6 +141,7 @@ impl Probe for Options {
     }
 
     fn finish(&self, report: &mut ProbeReport) {
+        report.notes.extend(self.settings.note());
         match self.hca {
             HcaOption::None => report.notes.push(NO_HCA.to_owned()),
             HcaOption::Sim => report.notes.push(SIMULATED.to_owned()),

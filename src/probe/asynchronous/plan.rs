@@ -1,4 +1,4 @@
-//! Counts of each depth, and the message size.
+//! Counts of each depth, and message sizes.
 
 use crate::probe::depth::{Depth, Terms};
 
@@ -35,15 +35,18 @@ pub fn cpu_messages(messages: u32) -> u32 {
 }
 
 /// The default message size, that of gds_kernel_loopback_latency.
-const MESSAGE: usize = 1024;
+pub const MESSAGE: usize = 1024;
 const MAX_MESSAGE: usize = 4 << 20;
 
 impl Terms {
-    /// The message size: the largest of `--sizes`, in whole words of 16 bytes, which kernels copy.
-    pub fn message_bytes(&self) -> usize {
-        match self.sizes.iter().max() {
-            None => MESSAGE,
-            Some(size) => (*size).clamp(16, MAX_MESSAGE) & !15,
+    /// The message sizes, in whole words of 16 bytes, which kernels copy.
+    pub fn message_sizes(&self) -> Vec<usize> {
+        let whole = |size: &usize| (*size).clamp(16, MAX_MESSAGE) & !15;
+        let mut sizes: Vec<usize> = self.sizes.iter().map(whole).collect();
+        sizes.dedup();
+        match sizes.is_empty() {
+            true => vec![MESSAGE],
+            false => sizes,
         }
     }
 }

@@ -1,19 +1,21 @@
 //! A queue pair, connected to itself or to that of another process, and its registered memory.
 
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use gdsync::Place;
 use gdsync::hca::mlx5::Mlx5Hca;
 use gdsync::hca::port::Options;
 use gdsync::hca::proxy::ProxyHca;
 use gdsync::hca::sim::SimHca;
 use gdsync::hca::{Access, Endpoint, Hca, MemoryRegion, QueuePair, Request, RetryPolicy};
-use gdsync::queue::Waiting;
-use gdsync::wire::Completion;
+use gdsync::queue::{Prepared, Waiting};
+use gdsync::wire::{Completion, DataSegment, Datagram, Transport as WireTransport, Wqe};
+use gdsync::{MemoryLocation, Place};
 use gpu::{Allocation, DeviceMemory, pointer};
 use verbs::Context;
 
 use super::session::Session;
+use super::settings::Transport;
 use super::task::HcaChoice;
 use crate::probe::failure::StepError;
 use crate::probe::rdma::Port;
@@ -35,24 +37,38 @@ pub fn allocate(session: &Session<'_>, bytes: usize) -> Result<DeviceMemory, Ste
     Ok(memory)
 }
 
+/// The Q_Key of all datagrams.
+const KEY: u32 = 0x0067_6472;
+/// Space before a received datagram for a GRH.
+const ROUTE_BYTES: usize = 40;
+
 /// An HCA and a queue pair on it.
 pub struct Queues {
     // Drop order: the queue pair before its HCA.
     pub pair: QueuePair,
-    hca: Box<dyn Hca>,
+    datagrams: Option<Datagrams>,
+    hca: Rc<dyn Hca>,
+}
+
+/// What datagrams need besides a queue pair.
+struct Datagrams {
+    /// The destination, once connected.
+    to: Option<Datagram>,
+    /// Memory for the GRH of every received one.
+    route: MemoryRegion,
 }
 
 impl HcaChoice {
-    pub fn open(&self, session: &Session<'_>) -> Result<Box<dyn Hca>, StepError> {
+    pub fn open(&self, session: &Session<'_>) -> Result<Rc<dyn Hca>, StepError> {
         Ok(match self {
-            Self::Sim => Box::new(SimHca::new(session.allocator.clone())?),
+            Self::Sim => Rc::new(SimHca::new(session.allocator.clone())?),
             Self::Mlx5(port) => {
                 let (context, options) = open_port(port)?;
-                Box::new(Mlx5Hca::open(session.allocator.clone(), &context, options)?)
+                Rc::new(Mlx5Hca::open(session.allocator.clone(), &context, options)?)
             }
             Self::Proxy(port) => {
                 let (context, options) = open_port(port)?;
-                Box::new(ProxyHca::open(
+                Rc::new(ProxyHca::open(
                     session.allocator.clone(),
                     &context,
                     options,
@@ -73,8 +89,13 @@ fn open_port(port: &Port) -> Result<(Context, Options), StepError> {
 
 impl Queues {
     /// Queues for `messages` in flight, of at most two WQE blocks each, connected to themselves.
-    pub fn new(session: &Session<'_>, hca: Box<dyn Hca>, messages: u32) -> Result<Self, StepError> {
-        let queues = Self::unconnected(session, hca, messages)?;
+    pub fn new(
+        session: &Session<'_>,
+        hca: Rc<dyn Hca>,
+        messages: u32,
+        transport: Transport,
+    ) -> Result<Self, StepError> {
+        let mut queues = Self::unconnected(session, hca, messages, transport)?;
         queues.connect(queues.pair.endpoint)?;
         Ok(queues)
     }
@@ -82,29 +103,82 @@ impl Queues {
     /// Queues without a connection.
     pub fn unconnected(
         session: &Session<'_>,
-        hca: Box<dyn Hca>,
+        hca: Rc<dyn Hca>,
         messages: u32,
+        transport: Transport,
     ) -> Result<Self, StepError> {
         let depth = messages.next_power_of_two();
-        let pair = hca.create(&Request {
+        let is_datagram = transport == Transport::Ud;
+        let mut request = Request {
+            transport: match is_datagram {
+                true => WireTransport::Datagram,
+                false => WireTransport::Connected,
+            },
+            key: KEY,
             send_blocks: depth * 2,
             receives: depth,
-            receive_segments: 1,
+            receive_segments: if is_datagram { 2 } else { 1 },
             send_completions: depth,
             receive_completions: depth,
             waiting: match session.capabilities.nor {
                 true => Waiting::Nor,
                 false => Waiting::WithoutNor,
             },
+            completions: [MemoryLocation::Host, session.faster],
             ..Request::default()
-        })?;
-        Ok(Self { pair, hca })
+        };
+        let pair = match hca.create(&request) {
+            // Not every HCA has completion queues in GPU memory.
+            Err(_) if session.faster != MemoryLocation::Host => {
+                request.completions = [MemoryLocation::Host; 2];
+                hca.create(&request)?
+            }
+            created => created?,
+        };
+        let datagrams = match is_datagram {
+            false => None,
+            true => {
+                let memory = session.allocator.place(MemoryLocation::Host, ROUTE_BYTES)?;
+                let route = hca.register(&memory, MESSAGES)?;
+                Some(Datagrams { to: None, route })
+            }
+        };
+        Ok(Self {
+            pair,
+            datagrams,
+            hca,
+        })
     }
 
-    pub fn connect(&self, remote: Endpoint) -> Result<(), StepError> {
-        Ok(self
-            .hca
-            .connect(self.pair.endpoint, remote, RetryPolicy::default())?)
+    pub fn connect(&mut self, remote: Endpoint) -> Result<(), StepError> {
+        let local = self.pair.endpoint;
+        match &mut self.datagrams {
+            None => self.hca.connect(local, remote, RetryPolicy::default())?,
+            Some(datagrams) => datagrams.to = Some(self.hca.datagram(local, remote, KEY)?),
+        }
+        Ok(())
+    }
+
+    /// Posts a receive.
+    pub fn receive(&mut self, segment: DataSegment) -> Result<(), StepError> {
+        match &self.datagrams {
+            None => self.pair.receive.post(&[segment])?,
+            Some(Datagrams { route, .. }) => {
+                let route = route.segment(0, ROUTE_BYTES as u32);
+                self.pair.receive.post(&[route, segment])?
+            }
+        };
+        Ok(())
+    }
+
+    /// Prepares a message for the remote end.
+    pub fn send(&mut self, segment: DataSegment) -> Result<Prepared, StepError> {
+        let wqe = Wqe::send(&[segment]).signalled();
+        let wqe = match self.datagrams.as_ref().and_then(|datagrams| datagrams.to) {
+            None => wqe,
+            Some(to) => wqe.to(to),
+        };
+        Ok(self.pair.send.prepare(&wqe)?)
     }
 
     /// Registers memory for SEND and RECV, which need no rkey.

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use gdrcopy::{BackendKind, Gdr};
-use gdsync::{Allocator, MemoryLocation, Place, Watchdog, Watched};
-use gpu::{Compare, Gpu, Stream, StreamCapabilities};
+use gdsync::{Allocator, MemoryLocation, Place, Program, Watchdog, Watched};
+use gpu::{Allocation, Compare, DeviceMemory, Gpu, Pattern, Stream, StreamCapabilities};
 
 use super::task::{HcaChoice, Task};
 use crate::model::ProbedGpu;
@@ -28,6 +28,10 @@ pub struct Session<'a> {
     pub allocator: Allocator,
     /// Memory for words: host memory, and GPU memory if it can be mapped.
     pub words: Vec<(&'static str, Place)>,
+    /// Where a stream sees the HCA's writes sooner.
+    pub faster: MemoryLocation,
+    /// Memory for the kernels between messages.
+    scratch: Option<DeviceMemory>,
     pub capabilities: StreamCapabilities,
     pub watchdog: Watchdog,
     /// The watchdog's timeout: [`TIMEOUT`] on a GPU, longer for a simulated one, which depends on the machine's load.
@@ -63,7 +67,14 @@ impl<'a> Session<'a> {
         if gdr.is_some() {
             words.push(("gpu", allocator.place(MemoryLocation::Gpu, WORDS)?));
         }
+        let faster = allocator.faster_for_waits()?;
+        let scratch = match task.settings.compute {
+            None => None,
+            Some(bytes) => Some(gpu.allocate(Allocation::Malloc, bytes)?),
+        };
         Ok(Self {
+            faster,
+            scratch,
             about: task.target.about(task.target.cuda(), None),
             stream: gpu.stream()?,
             reader: gpu.stream()?,
@@ -88,6 +99,35 @@ impl<'a> Session<'a> {
             backend: self.backend.clone(),
             ..self.task.target.probed(&self.name)
         }
+    }
+
+    /// Queues the kernel between messages, if there is one; operations that are listed come before.
+    pub fn compute(&self, program: &mut Program) -> Result<(), StepError> {
+        if self.scratch.is_some() {
+            program.post_to(&self.stream, self.capabilities)?;
+            program.clear();
+            self.compute_now()?;
+        }
+        Ok(())
+    }
+
+    /// Queues the kernel between messages, if there is one.
+    pub fn compute_now(&self) -> Result<(), StepError> {
+        if let Some(memory) = &self.scratch {
+            let bytes = memory.len();
+            self.stream
+                .fill_pattern(memory, 0, bytes, Pattern::new(1), 0)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the kernel between messages, if there is one.
+    pub fn computed(&self) -> Result<(), StepError> {
+        if self.scratch.is_some() {
+            self.compute_now()?;
+            self.stream.synchronize()?;
+        }
+        Ok(())
     }
 
     /// The subject of results with a NIC's queues.

@@ -1,7 +1,9 @@
 //! The task of a child of `gdr probe async`.
 
+use gpu::Gpu;
 use serde::{Deserialize, Serialize};
 
+use super::settings::Settings;
 use crate::probe::depth::Terms;
 use crate::probe::rdma::Port;
 use crate::probe::target::Target;
@@ -49,8 +51,16 @@ pub struct Task {
     /// `None`: parts that need queues are left out.
     pub hca: Option<HcaChoice>,
     pub terms: Terms,
+    #[serde(default)]
+    pub settings: Settings,
     /// Run only this process of `async.pingpong`.
     pub pingpong: Option<Side>,
+}
+
+impl Task {
+    pub fn open(&self) -> Result<Gpu, gpu::Error> {
+        self.target.open_with(self.settings.schedule.of_gpu())
+    }
 }
 
 /// One of the two processes of `async.pingpong`.

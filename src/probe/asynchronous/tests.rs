@@ -1,5 +1,6 @@
 //! Failures of a stream or a NIC are found, and waits for missing completions end.
 
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use gpu::{Compare, Gpu};
 use super::loopback::Loop;
 use super::order;
 use super::session::{Session, TIMEOUT};
+use super::settings::{Series, Settings};
 use super::task::{HcaChoice, Task};
 use crate::probe::depth::Terms;
 use crate::probe::events::Reporter;
@@ -24,6 +26,7 @@ fn task() -> Task {
         hca: Some(HcaChoice::Sim),
         // Missing completions end soon.
         terms: Terms::quick(&[], Duration::ZERO),
+        settings: Settings::default(),
         pingpong: None,
     }
 }
@@ -45,7 +48,7 @@ fn run_loop(prepare: impl FnOnce(&SimHca, u32)) -> Result<Option<String>, StepEr
         .endpoint
         .qpn;
     prepare(&hca, first + 1);
-    let mut looped = Loop::new(&session, Box::new(hca), 256).expect("a loop");
+    let mut looped = Loop::new(&session, Rc::new(hca), Series::of(256)).expect("a loop");
     assert_eq!(looped.queues.pair.endpoint.qpn, first + 1);
     let outcome = looped.by_stream(&session, 100).map(|(_, wrong)| wrong);
     assert!(
@@ -98,20 +101,20 @@ fn kernel_finds_wrong_message() {
     let (task, mut out) = (task(), Vec::new());
     let session = session(&task, &mut out);
     let hca = SimHca::new(session.allocator.clone()).expect("a NIC");
-    let mut looped = Loop::new(&session, Box::new(hca), 256).expect("a loop");
+    let mut looped = Loop::new(&session, Rc::new(hca), Series::of(256)).expect("a loop");
     // Sends other memory.
     let other: Place = session
         .allocator
         .place(MemoryLocation::Host, 4096)
         .expect("memory");
-    looped.source = looped.queues.register(&other).expect("registered");
+    looped.sent.region = looped.queues.register(&other).expect("registered");
     let wrong = looped
         .by_stream(&session, 5)
         .expect("it ends")
         .1
         .expect("a wrong message");
     assert!(
-        wrong.starts_with("message 1: 64 words are wrong, the first at byte 0"),
+        wrong.starts_with("message 0: 64 words are wrong, the first at byte 0"),
         "{wrong}"
     );
 }
@@ -154,8 +157,8 @@ fn unregistered_memory_fails_with_protection_error() {
     let region = foreign
         .register(&other, Access::ALL)
         .expect("registered elsewhere");
-    let mut looped = Loop::new(&session, Box::new(hca), 256).expect("a loop");
-    looped.source = MemoryRegion::new(&other, region.lkey + 1000, 0, Box::new(()));
+    let mut looped = Loop::new(&session, Rc::new(hca), Series::of(256)).expect("a loop");
+    looped.sent.region = MemoryRegion::new(&other, region.lkey + 1000, 0, Box::new(()));
     match looped.by_stream(&session, 5) {
         Err(StepError::Wqe {
             syndrome: Syndrome::LocalProtection,

@@ -6,8 +6,8 @@ use super::{figure_or_dash, size};
 use crate::model::ProbeResult;
 use crate::render::Style;
 
-/// Name of a latency and its description.
-const ROWS: [(&str, &str); 7] = [
+/// Name of a latency without messages, and its description.
+const ROWS: [(&str, &str); 3] = [
     (
         "async.poll.host.latency",
         "a stream reads a word in host memory, and answers",
@@ -20,46 +20,41 @@ const ROWS: [(&str, &str); 7] = [
         "async.doorbell.latency",
         "the same, rings, and the HCA writes",
     ),
+];
+/// Start of a name of a latency of messages, and its driver, with their description.
+const MESSAGES: [(&str, &str, &str); 4] = [
+    (LOOP, STREAM, "a message over the loop, by the stream"),
+    (LOOP, CPU, "a message over the loop, by the CPU"),
     (
-        "async.loopback.stream.latency",
-        "a message over the loop, by the stream",
-    ),
-    (
-        "async.loopback.cpu.latency",
-        "a message over the loop, by the CPU",
-    ),
-    (
-        "async.pingpong.stream.latency",
+        PINGPONG,
+        STREAM,
         "a message to another process, by the streams",
     ),
-    (
-        "async.pingpong.cpu.latency",
-        "a message to another process, by the CPUs",
-    ),
+    (PINGPONG, CPU, "a message to another process, by the CPUs"),
 ];
+pub const LOOP: &str = "async.loopback";
+pub const PINGPONG: &str = "async.pingpong";
+pub const STREAM: &str = ".stream.latency";
+pub const CPU: &str = ".cpu.latency";
 
 /// The results of one GPU.
 pub fn figures(results: &[&ProbeResult], style: Style) -> String {
-    let find = |name: &str| {
-        let mut results = results.iter().copied();
-        results.find(|result| result.median.is_some() && result.name == name)
+    let measured = || {
+        let results = results.iter().copied();
+        results.filter(|result| result.median.is_some())
     };
-    let rows: Vec<Vec<String>> = ROWS
-        .iter()
-        .filter_map(|(name, words)| Some((find(name)?, words)))
-        .map(|(result, words)| {
-            let what = match result.bytes {
-                Some(bytes) if name_is_of_messages(&result.name) => {
-                    format!("{words} ({})", size(bytes))
-                }
-                _ => (*words).to_owned(),
-            };
-            let figures = [result.median, result.p5, result.p95, result.p99, result.max];
-            let mut row = vec![what, result.backend.clone()];
-            row.extend(figures.map(figure_or_dash));
-            row
-        })
-        .collect();
+    let mut rows = Vec::new();
+    for (name, words) in ROWS {
+        let found = measured().filter(|result| result.name == name);
+        rows.extend(found.map(|result| row(result, words.to_owned())));
+    }
+    for (part, driver, words) in MESSAGES {
+        for result in measured() {
+            if let Some(details) = details(result, part, driver) {
+                rows.push(row(result, format!("{words} ({details})")));
+            }
+        }
+    }
     if rows.is_empty() {
         return String::new();
     }
@@ -70,22 +65,28 @@ pub fn figures(results: &[&ProbeResult], style: Style) -> String {
         &rows,
         style,
     );
-    let median = |name: &str| {
-        find(name)
-            .and_then(|result| result.median)
-            .filter(|us| *us > 0.0)
+    let loops = |driver| {
+        measured().filter_map(move |result| {
+            let median = result.median.filter(|us| *us > 0.0)?;
+            Some((details(result, LOOP, driver)?, median))
+        })
     };
-    if let (Some(stream), Some(cpu)) = (
-        median("async.loopback.stream.latency"),
-        median("async.loopback.cpu.latency"),
-    ) {
+    let is_one = loops(STREAM).count() == 1;
+    for (details, stream) in loops(STREAM) {
+        let Some((_, cpu)) = loops(CPU).find(|(other, _)| *other == details) else {
+            continue;
+        };
+        let which = match is_one {
+            true => String::new(),
+            false => format!(" ({details})"),
+        };
         let words = match stream < cpu {
             true => format!(
-                "a message driven by the stream takes {:.0} % of the time of one driven by the CPU",
+                "a message driven by the stream{which} takes {:.0} % of the time of one driven by the CPU",
                 stream / cpu * 100.0
             ),
             false => format!(
-                "a message driven by the stream takes {:.1} times as long as one driven by the CPU",
+                "a message driven by the stream{which} takes {:.1} times as long as one driven by the CPU",
                 stream / cpu
             ),
         };
@@ -94,6 +95,23 @@ pub fn figures(results: &[&ProbeResult], style: Style) -> String {
     text
 }
 
-fn name_is_of_messages(name: &str) -> bool {
-    name.starts_with("async.loopback.") || name.starts_with("async.pingpong.")
+fn row(result: &ProbeResult, what: String) -> Vec<String> {
+    let figures = [result.median, result.p5, result.p95, result.p99, result.max];
+    let mut row = vec![what, result.backend.clone()];
+    row.extend(figures.map(figure_or_dash));
+    row
+}
+
+/// Size, transport and order of the messages, if the result has this part and driver.
+pub fn details(result: &ProbeResult, part: &str, driver: &str) -> Option<String> {
+    let kind = result.name.strip_prefix(part)?.strip_suffix(driver)?;
+    let mut words = Vec::from_iter(result.bytes.map(size));
+    for kind in kind.split('.').filter(|kind| !kind.is_empty()) {
+        words.push(match kind {
+            "ud" => "datagram".to_owned(),
+            "out-of-order" => "last first".to_owned(),
+            other => other.to_owned(),
+        });
+    }
+    Some(words.join(", "))
 }

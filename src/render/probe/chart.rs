@@ -1,10 +1,12 @@
 //! Bandwidth over size as panels of lines, independent of the output format.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
+use super::asynchronous::{CPU, LOOP, PINGPONG, STREAM, details};
 use super::panel::{Line, Panel};
 use super::{copy_chart, size};
-use crate::model::{Bucket, GIGABYTES_PER_SECOND, ProbeKind, ProbeReport, ProbeResult};
+use crate::model::{Bucket, GIGABYTES_PER_SECOND, ProbeKind, ProbeReport, ProbeResult, ProbedGpu};
 use crate::render::svg::Stroke;
 
 /// The panels of a report that have points.
@@ -167,9 +169,9 @@ fn of_subjects(report: &ProbeReport, ways: &Ways) -> Vec<Panel> {
     subjects.iter().map(panel).collect()
 }
 
-/// Three per GPU: latency of words, of messages, and of messages between two processes.
+/// Per GPU: latency of words, of messages, and of messages between two processes, the latter of each size and kind.
 fn asynchronous(report: &ProbeReport) -> Vec<Panel> {
-    let words: &[(&str, Stroke, &str)] = &[
+    let words = [
         (
             "async.poll.host.latency",
             Stroke::First,
@@ -182,58 +184,69 @@ fn asynchronous(report: &ProbeReport) -> Vec<Panel> {
         ),
         ("async.doorbell.latency", Stroke::Third, "and a doorbell"),
     ];
-    let messages: &[(&str, Stroke, &str)] = &[
-        (
-            "async.loopback.stream.latency",
-            Stroke::First,
-            "driven by the stream",
-        ),
-        (
-            "async.loopback.cpu.latency",
-            Stroke::Third,
-            "driven by the CPU",
-        ),
-    ];
-    let between: &[(&str, Stroke, &str)] = &[
-        (
-            "async.pingpong.stream.latency",
-            Stroke::First,
-            "driven by the streams",
-        ),
-        (
-            "async.pingpong.cpu.latency",
-            Stroke::Third,
-            "driven by the CPUs",
-        ),
-    ];
-    let spread = |subject: &str, name: &str| -> Vec<(f64, f64)> {
-        let mut results = report.results.iter();
-        let found = results.find(|result| result.subject == subject && result.name == name);
-        let buckets = found.map_or(&[][..], |result| &result.histogram);
-        let middle = |bucket: &Bucket| ((bucket.from * bucket.to).sqrt(), bucket.samples as f64);
-        buckets.iter().map(middle).collect()
-    };
-    let gpus = report.gpus.iter();
-    let parts = [
-        ("a stream reads a word", words),
-        ("messages", messages),
-        ("messages between two processes", between),
-    ];
-    gpus.flat_map(|gpu| parts.map(|part| (gpu, part)))
-        .map(|(gpu, (title, ways))| Panel {
-            title: format!("{}: {title}", gpu.subject),
-            lines: ways
-                .iter()
-                .map(|(name, stroke, label)| Line {
-                    stroke: *stroke,
-                    label: (*label).to_owned(),
-                    points: spread(&gpu.subject, name),
-                })
-                .collect(),
-            link: None,
-            crossover: None,
-        })
-        .collect()
+    let mut panels = Vec::new();
+    for gpu in &report.gpus {
+        let results = || {
+            let results = report.results.iter();
+            results.filter(|result| result.subject == gpu.subject)
+        };
+        let lines = words.map(|(name, stroke, label)| {
+            latency(stroke, label, results().find(|result| result.name == name))
+        });
+        panels.push(spread(gpu, "a stream reads a word", lines.to_vec()));
+        for (part, title, labels) in [
+            (
+                LOOP,
+                "messages",
+                ["driven by the stream", "driven by the CPU"],
+            ),
+            (
+                PINGPONG,
+                "messages between two processes",
+                ["driven by the streams", "driven by the CPUs"],
+            ),
+        ] {
+            let kinds: BTreeSet<String> = results()
+                .flat_map(|result| [STREAM, CPU].map(|driver| details(result, part, driver)))
+                .flatten()
+                .collect();
+            for kind in &kinds {
+                let title = match kinds.len() {
+                    1 => title.to_owned(),
+                    _ => format!("{title}, {kind}"),
+                };
+                let find = |driver| {
+                    results().find(|result| details(result, part, driver).as_ref() == Some(kind))
+                };
+                let lines = vec![
+                    latency(Stroke::First, labels[0], find(STREAM)),
+                    latency(Stroke::Third, labels[1], find(CPU)),
+                ];
+                panels.push(spread(gpu, &title, lines));
+            }
+        }
+    }
+    panels
+}
+
+fn spread(gpu: &ProbedGpu, title: &str, lines: Vec<Line>) -> Panel {
+    Panel {
+        title: format!("{}: {title}", gpu.subject),
+        lines,
+        link: None,
+        crossover: None,
+    }
+}
+
+/// The samples of a latency.
+fn latency(stroke: Stroke, label: &str, result: Option<&ProbeResult>) -> Line {
+    let buckets = result.map_or(&[][..], |result| &result.histogram);
+    let middle = |bucket: &Bucket| ((bucket.from * bucket.to).sqrt(), bucket.samples as f64);
+    Line {
+        stroke,
+        label: label.to_owned(),
+        points: buckets.iter().map(middle).collect(),
+    }
 }
 
 /// Logarithmic axes: powers of two in x, powers of ten in y.

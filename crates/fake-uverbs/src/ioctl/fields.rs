@@ -105,6 +105,7 @@ pub mod pair {
     pub const NEXT_RCV_PSN: Bits = Bits(Q + 148, 0, 24);
     pub const CQN_RCV: Bits = Bits(Q + 156, 0, 24);
     pub const DBR_ADDR: usize = Q + 160;
+    pub const Q_KEY: Bits = Bits(Q + 168, 0, 32);
     pub const RQ_TYPE: Bits = Bits(Q + 172, 24, 3);
     pub const SCATTER: Bits = Bits(Q + 196, 0, 16);
     pub const DBR_UMEM_VALID: Bits = Bits(Q + 208, 28, 1);

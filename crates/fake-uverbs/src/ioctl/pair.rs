@@ -15,10 +15,21 @@ pub mod state {
     pub const ERROR: u8 = 6;
 }
 
+/// Transports: `MLX5_QPC_ST_*`.
+pub mod transport {
+    pub const RELIABLE: u32 = 0;
+    pub const UNRELIABLE: u32 = 1;
+    pub const DATAGRAMS: u32 = 2;
+}
+
+/// `mtu` and `log_msg_max` that mlx5_ib sets for datagrams.
+const DATAGRAM: (u32, u32) = (5, 12);
+
 #[derive(Debug, Clone)]
 pub struct Pair {
     pub context: c_int,
     pub number: u32,
+    pub transport: u32,
     pub domain: u32,
     pub user_index: u32,
     pub send_queue: u32,
@@ -57,6 +68,7 @@ pub struct Attributes {
     pub rnr_retries: u32,
     pub timeout: u32,
     pub log_reads: u32,
+    pub qkey: u32,
 }
 
 /// The address path to the remote end.
@@ -87,8 +99,8 @@ impl Pair {
         if get(at::WQ_UMEM_VALID) != 1 || get(at::DBR_UMEM_VALID) != 1 {
             return Err(FirmwareError::PARAMETER(0xe0_0001));
         }
-        // RC with both queues and without payload in CQEs.
-        if get(at::ST) != 0
+        // With both queues and without payload in CQEs.
+        if get(at::ST) > transport::DATAGRAMS
             || get(at::PM_STATE) != 3
             || get(at::RQ_TYPE) != 0
             || get(at::NO_SQ) != 0
@@ -122,6 +134,7 @@ impl Pair {
         Ok(Self {
             context,
             number,
+            transport: get(at::ST),
             domain: get(at::PD),
             user_index: get(at::USER_INDEX),
             send_queue: get(at::CQN_SND),
@@ -156,6 +169,7 @@ impl Pair {
                 now.port = get(path::PORT);
                 now.rights = get(at::RIGHTS);
                 now.atomic_mode = get(at::ATOMIC_MODE);
+                now.qkey = get(at::Q_KEY);
                 if ![1, 2].contains(&now.port) || get(path::PKEY_INDEX) != 0 {
                     return Err(FirmwareError::PARAMETER(0xe1_0010));
                 }
@@ -169,7 +183,11 @@ impl Pair {
                 now.rnr_timer = get(at::MIN_RNR_NAK);
                 now.log_answers = get(at::LOG_RRA_MAX);
                 now.address_path = address_path(command);
-                if !(1..=5).contains(&now.mtu) || get(path::PORT) != now.port {
+                let is_right = match self.transport {
+                    transport::DATAGRAMS => (now.mtu, now.log_longest) == DATAGRAM,
+                    _ => (1..=5).contains(&now.mtu) && get(path::PORT) == now.port,
+                };
+                if !is_right {
                     return Err(FirmwareError::PARAMETER(0xe1_0011));
                 }
             }

@@ -1,9 +1,10 @@
 //! DEVX objects (`ioctl`) on the NIC, as the same completion queues and queue pairs that the write protocol creates.
 
+use crate::ioctl::pair::transport;
 use crate::ioctl::{pair, queue};
 use crate::nic::completion::CompletionQueue;
 use crate::nic::memory::Segment;
-use crate::nic::pair::{BLOCK, Pair, RELIABLE};
+use crate::nic::pair::{BLOCK, DATAGRAMS, Pair, RELIABLE, UNRELIABLE};
 use crate::nic::ports::Destination;
 use crate::nic::region::right;
 use crate::nic::registers::Register;
@@ -40,7 +41,11 @@ impl World {
             number: created.number,
             index,
             user_index: created.user_index,
-            kind: RELIABLE,
+            kind: match created.transport {
+                transport::RELIABLE => RELIABLE,
+                transport::UNRELIABLE => UNRELIABLE,
+                _ => DATAGRAMS,
+            },
             domain: created.domain,
             send_queue: handle(created.send_queue),
             receive_queue: handle(created.receive_queue),
@@ -104,6 +109,7 @@ fn attributes(now: &pair::Attributes) -> Attributes {
         timeout: byte(now.timeout),
         retries: byte(now.retries),
         path_mtu: byte(now.mtu),
+        qkey: now.qkey,
         ..Attributes::default()
     }
 }

@@ -96,6 +96,13 @@ constants! {
     /// Unified memory.
     MEMORYTYPE_UNIFIED: u32 = 4;
 
+    /// Waiting threads poll.
+    CTX_SCHED_SPIN: u32 = 1;
+    /// Waiting threads poll, and let other threads run.
+    CTX_SCHED_YIELD: u32 = 2;
+    /// Waiting threads sleep.
+    CTX_SCHED_BLOCKING_SYNC: u32 = 4;
+
     /// Does not synchronise with the legacy default stream.
     STREAM_NON_BLOCKING: u32 = 1;
     /// Waiting threads sleep.

@@ -71,6 +71,7 @@ functions! {
 
     cuDevicePrimaryCtxRetain = "cuDevicePrimaryCtxRetain"(*mut Context, Device);
     cuDevicePrimaryCtxRelease = "cuDevicePrimaryCtxRelease_v2" | "cuDevicePrimaryCtxRelease"(Device);
+    cuDevicePrimaryCtxSetFlags = "cuDevicePrimaryCtxSetFlags_v2" | "cuDevicePrimaryCtxSetFlags"(Device, u32);
     cuDevicePrimaryCtxGetState = "cuDevicePrimaryCtxGetState"(Device, *mut u32, *mut c_int);
     // cuda.h 13.0 maps the name to v4, which takes one more parameter; v2 remains exported.
     cuCtxCreate_v2 = "cuCtxCreate_v2"(*mut Context, u32, Device);

@@ -3,6 +3,7 @@
 pub(crate) mod dmabuf;
 pub(crate) mod gdrdrv;
 pub(crate) mod rm;
+pub(crate) mod shared;
 pub(crate) mod sim;
 
 use std::fmt::Debug;

@@ -25,13 +25,20 @@ typedef enum gds_param {
 /* Writes the parameter to *value. */
 int gds_query_param(gds_param_t param, int *value);
 
-/* Location of the queues. Only the default is supported; others: EOPNOTSUPP. */
+/*
+ * Parts of a queue pair in GPU memory instead of host memory. On an mlx5 NIC they need DEVX (Linux 5.0) and a dma-buf of the memory (Linux
+ * 6.1) or nvidia-peermem, and a mapping of the memory for the CPU, as gdrapi.h has. Without these GDS_CREATE_QP_WQ_ON_GPU fails with
+ * EOPNOTSUPP, and the others log a warning and use host memory. The memory belongs to the current CUDA context: destroy the queue pair first.
+ *
+ * With any of these flags on an mlx5 NIC the queue pair is no verbs object: gds_qp's `qp` and completion queues hold its numbers, gds_modify_qp
+ * changes its state (RESET to INIT, to RTR, to RTS, and to ERROR; pkey_index 0), and ibv_modify_qp and ibv_query_qp fail.
+ */
 enum gds_create_qp_flags {
     GDS_CREATE_QP_DEFAULT = 0,
-    GDS_CREATE_QP_WQ_ON_GPU = 1 << 0,
-    GDS_CREATE_QP_TX_CQ_ON_GPU = 1 << 1,
-    GDS_CREATE_QP_RX_CQ_ON_GPU = 1 << 2,
-    GDS_CREATE_QP_WQ_DBREC_ON_GPU = 1 << 5
+    GDS_CREATE_QP_WQ_ON_GPU = 1 << 0,      /* send and receive queue */
+    GDS_CREATE_QP_TX_CQ_ON_GPU = 1 << 1,   /* completion queue of sends */
+    GDS_CREATE_QP_RX_CQ_ON_GPU = 1 << 2,   /* completion queue of receives */
+    GDS_CREATE_QP_WQ_DBREC_ON_GPU = 1 << 5 /* doorbell records */
 };
 
 #ifdef GDSYNC_EXP_H
@@ -50,7 +57,7 @@ typedef struct gds_cq {
 
 /* A queue pair of gds_create_qp. */
 typedef struct gds_qp {
-    struct ibv_qp *qp; /* the verbs queue pair: for its number and ibv_query_qp */
+    struct ibv_qp *qp; /* the verbs queue pair: for its number, and without gds_create_qp_flags for ibv_query_qp and ibv_modify_qp */
     struct gds_cq send_cq;
     struct gds_cq recv_cq;
     void *res_domain; /* always NULL; used by MOFED's experimental verbs */
@@ -76,7 +83,7 @@ struct gds_qp *gds_create_qp(struct ibv_pd *pd, struct ibv_context *context, gds
 int gds_destroy_qp(struct gds_qp *qp);
 
 /*
- * Calls ibv_modify_qp on the verbs queue pair; programs may call that directly. Work posted before is sent as soon as the state allows.
+ * As ibv_modify_qp, which programs may call directly if no part is in GPU memory. Work posted before is sent as soon as the state allows.
  * RESET: EOPNOTSUPP.
  */
 int gds_modify_qp(gds_qp_t *qp, struct ibv_qp_attr *attr, int attr_mask);

@@ -25,17 +25,30 @@ impl Backend for Nic {
 
     unsafe fn address(&self, handle: NonNull<ibv_ah>) -> Result<AddressVector, CallError> {
         // SAFETY: the caller's promise.
-        if unsafe { (*handle.as_ptr()).context } != self.context.as_raw() {
-            return Err(CallError::OtherDevice {
-                what: "the address handle",
-            });
-        }
-        // SAFETY: the handle is live and belongs to this device, as checked above.
-        let vector = unsafe { self.context.address_vector(handle) };
-        let vector = vector.map_err(CallError::verbs("read the address handle"))?;
-        let decoded = AddressVector::decode(vector.bytes());
-        decoded.map_err(|error| CallError::engine("decode the address handle")(error.into()))
+        unsafe { address(&self.context, handle) }
     }
+}
+
+/// The address vector of an address handle, which must belong to the device.
+///
+/// # Safety
+///
+/// The handle is live during the call.
+pub(super) unsafe fn address(
+    context: &Context,
+    handle: NonNull<ibv_ah>,
+) -> Result<AddressVector, CallError> {
+    // SAFETY: the caller's promise.
+    if unsafe { (*handle.as_ptr()).context } != context.as_raw() {
+        return Err(CallError::OtherDevice {
+            what: "the address handle",
+        });
+    }
+    // SAFETY: the handle is live and belongs to this device, as checked above.
+    let vector = unsafe { context.address_vector(handle) };
+    let vector = vector.map_err(CallError::verbs("read the address handle"))?;
+    let decoded = AddressVector::decode(vector.bytes());
+    decoded.map_err(|error| CallError::engine("decode the address handle")(error.into()))
 }
 
 /// Moves the queue pair to ERROR on drop, so that later doorbells send nothing. The verbs objects live as long as their memory, which a
@@ -78,13 +91,7 @@ pub(super) unsafe fn create(
             .borrow()
     };
     let queues = [&sent, &received];
-    let wrapped = wrap(
-        allocator,
-        &pair,
-        queues,
-        options.transport(),
-        request.waiting,
-    );
+    let wrapped = wrap(allocator, &pair, queues, request.transport, request.waiting);
     let Queues {
         send,
         receive,

@@ -14,7 +14,7 @@ static struct side ready(uint8_t port)
     struct ibv_qp_attr attr;
     EQUALS(0, gds_destroy_qp(side.qp));
     ud_attributes.qp_type = IBV_QPT_UD;
-    side.qp = gds_create_qp(side.pd, side.context, &ud_attributes, 0, GDS_CREATE_QP_DEFAULT);
+    side.qp = gds_create_qp(side.pd, side.context, &ud_attributes, 0, qp_flags());
     CHECK(side.qp);
     EQUALS(IBV_QPT_UD, side.qp->qp->qp_type);
     memset(&attr, 0, sizeof attr);
@@ -236,7 +236,7 @@ static void misuse(CUstream stream, struct side *near, struct side *far)
         attr.cap.max_send_sge = i == 0 ? 60 : 1;
         attr.cap.max_inline_data = i == 1 ? 941 : i == 2 ? 940 : 0;
         errno = 0;
-        struct gds_qp *qp = gds_create_qp(near->pd, near->context, &attr, 0, 0);
+        struct gds_qp *qp = gds_create_qp(near->pd, near->context, &attr, 0, qp_flags());
         EQUALS(i == 2, qp != NULL);
         EQUALS(i == 2 ? 0 : EINVAL, qp ? gds_destroy_qp(qp) : errno);
     }

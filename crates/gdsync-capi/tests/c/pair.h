@@ -45,6 +45,13 @@ static inline int is_mlx5(void)
     return getenv("REMOTE_NIC") != NULL;
 }
 
+/* The location of the queues: QP_FLAGS, in hexadecimal. */
+static inline int qp_flags(void)
+{
+    const char *flags = getenv("QP_FLAGS");
+    return flags ? (int)strtol(flags, NULL, 16) : GDS_CREATE_QP_DEFAULT;
+}
+
 static inline gds_qp_init_attr_t attributes(void)
 {
     gds_qp_init_attr_t attr;
@@ -71,7 +78,7 @@ static inline struct side new_side(const char *NIC)
                          IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
     CHECK(side.mr);
     gds_qp_init_attr_t attr = attributes();
-    side.qp = gds_create_qp(side.pd, side.context, &attr, 0, GDS_CREATE_QP_DEFAULT);
+    side.qp = gds_create_qp(side.pd, side.context, &attr, 0, qp_flags());
     CHECK(side.qp);
     EQUALS(0, ibv_query_port(side.context, 1, &port));
     side.lid = port.lid;
@@ -90,12 +97,12 @@ static inline void end_side(struct side *side)
     free(side->memory);
 }
 
-/* Connects by gds_modify_qp or ibv_modify_qp. */
+/* Connects by gds_modify_qp or, where there is a verbs queue pair, ibv_modify_qp. */
 typedef int change(struct gds_qp *qp, struct ibv_qp_attr *attr, int mask);
 
 static inline int by_verbs(struct gds_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-    return ibv_modify_qp(qp->qp, attr, mask);
+    return is_mlx5() && qp_flags() ? gds_modify_qp(qp, attr, mask) : ibv_modify_qp(qp->qp, attr, mask);
 }
 
 static inline void to_init(struct side *side, change *change)

@@ -171,7 +171,7 @@ static void all_signalled(CUstream stream)
     attr.sq_sig_all = 1;
     attr.qp_context = &mine;
     attr.cap.max_send_wr = 5;
-    side.qp = gds_create_qp(side.pd, side.context, &attr, 0, 0);
+    side.qp = gds_create_qp(side.pd, side.context, &attr, 0, qp_flags());
     CHECK(side.qp && attr.cap.max_send_wr == 5 && attr.send_cq == side.qp->send_cq.cq && attr.recv_cq == side.qp->recv_cq.cq);
     CHECK(side.qp->qp->qp_context == &mine && side.qp->dev_context == side.context);
     /* On mlx5 it is a thread domain within this one. */

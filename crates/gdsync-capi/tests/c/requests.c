@@ -256,7 +256,7 @@ static void full_of_inline_data(void)
     gds_send_request_t request;
     EQUALS(0, gds_destroy_qp(side.qp));
     attr.cap.max_inline_data = sge.length;
-    side.qp = gds_create_qp(side.pd, side.context, &attr, 0, GDS_CREATE_QP_DEFAULT);
+    side.qp = gds_create_qp(side.pd, side.context, &attr, 0, qp_flags());
     CHECK(side.qp);
     wr.send_flags |= IBV_SEND_INLINE;
     for (int i = 0; i < DEPTH; ++i)

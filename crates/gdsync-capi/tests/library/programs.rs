@@ -264,14 +264,16 @@ pub fn compiled_with(name: &str, libraries: impl FnOnce(&Path) -> Vec<String>) -
     }
 }
 
-/// Compiles a program of tests/c with the system's libibverbs. Its symbols are versioned: another library would select the oldest
-/// versions.
+/// Compiles a program of tests/c with the system's libibverbs.
 pub fn compiled_for_mlx5(name: &str) -> Program {
-    compiled_with(name, |cuda| {
-        let mut libraries = simulated_libraries(cuda);
-        libraries.push("-l:libibverbs.so.1".to_owned());
-        libraries
-    })
+    compiled_with(name, mlx5_libraries)
+}
+
+/// With the system's libibverbs. Its symbols are versioned: another library would select the oldest versions.
+pub fn mlx5_libraries(cuda: &Path) -> Vec<String> {
+    let mut libraries = simulated_libraries(cuda);
+    libraries.push("-l:libibverbs.so.1".to_owned());
+    libraries
 }
 
 /// Runs a program over libmlx5 with the NIC in software. The machine must have no simulated verbs.

@@ -27,6 +27,9 @@ typedef struct CUevent_st *CUevent;
 enum { CU_CTX_SCHED_AUTO = 0, CU_CTX_SCHED_SPIN = 1, CU_CTX_SCHED_YIELD = 2, CU_CTX_SCHED_BLOCKING_SYNC = 4 };
 enum { CU_MEMHOSTREGISTER_PORTABLE = 1, CU_MEMHOSTREGISTER_DEVICEMAP = 2 };
 
+enum { CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2, CU_MEMORYTYPE_HOST = 1, CU_MEMORYTYPE_DEVICE = 2 };
+typedef int CUpointer_attribute;
+
 #define cuDevicePrimaryCtxRelease cuDevicePrimaryCtxRelease_v2
 #define cuStreamDestroy cuStreamDestroy_v2
 #define cuMemAlloc cuMemAlloc_v2
@@ -60,6 +63,7 @@ CUresult cuMemFreeHost(void *address);
 CUresult cuMemHostRegister(void *address, size_t bytes, unsigned int flags);
 CUresult cuMemHostUnregister(void *address);
 CUresult cuMemHostGetDevicePointer(CUdeviceptr *device, void *address, unsigned int flags);
+CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdeviceptr address);
 CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t bytes, CUstream stream);
 CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes, CUstream stream);
 

@@ -22,6 +22,8 @@ pub(in crate::hca) struct Inbox<M> {
 struct Inner<M> {
     messages: VecDeque<M>,
     awake: bool,
+    /// The thread sleeps.
+    asleep: bool,
     closed: bool,
 }
 
@@ -30,6 +32,7 @@ impl<M> Default for Inbox<M> {
         let inner = Inner {
             messages: VecDeque::new(),
             awake: false,
+            asleep: false,
             closed: false,
         };
         Self {
@@ -45,9 +48,16 @@ impl<M> Inbox<M> {
         let mut inner = self.lock();
         if !inner.closed {
             inner.messages.push_back(message);
-            self.changed.notify_all();
+            if inner.asleep {
+                self.changed.notify_all();
+            }
         }
         !inner.closed
+    }
+
+    /// The number of messages.
+    pub(in crate::hca) fn len(&self) -> usize {
+        self.lock().messages.len()
     }
 
     /// Takes all messages; `None` if closed.
@@ -65,9 +75,11 @@ impl<M> Inbox<M> {
     fn sleep(&self, timeout: Duration) {
         let idle =
             |inner: &mut Inner<M>| !inner.awake && !inner.closed && inner.messages.is_empty();
-        let slept = self.changed.wait_timeout_while(self.lock(), timeout, idle);
+        let mut inner = self.lock();
+        inner.asleep = true;
+        let slept = self.changed.wait_timeout_while(inner, timeout, idle);
         let (mut inner, _) = slept.unwrap_or_else(PoisonError::into_inner);
-        inner.awake = false;
+        (inner.awake, inner.asleep) = (false, false);
     }
 
     pub(in crate::hca) fn wake(&self) {

@@ -15,12 +15,12 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use crate::queue::{CompletionQueue, ReceiveQueue, SendQueue, Waiting};
-use crate::wire::{DataSegment, RemoteAddress};
+use crate::wire::{DataSegment, Datagram, RemoteAddress, Transport};
 use crate::{Error, MemoryLocation, Place};
 
 /// A host channel adapter: a NIC or a replacement for one.
 pub trait Hca: Debug + Send + Sync {
-    /// Creates an unconnected queue pair with separate completion queues.
+    /// Creates an unconnected queue pair with separate completion queues. One of datagrams needs no connection.
     ///
     /// # Errors
     ///
@@ -42,6 +42,14 @@ pub trait Hca: Debug + Send + Sync {
     /// [`Error::NoQueuePair`]; errors of the NIC's driver.
     fn stop(&self, local: Endpoint) -> Result<(), Error>;
 
+    /// The destination of datagrams that queue pair `local` of this HCA sends to the queue pair `remote`, whose Q_Key is `key`.
+    /// Without a receiver a datagram is lost, and its send succeeds.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoQueuePair`], [`Error::Unreachable`]; errors of the NIC's driver.
+    fn datagram(&self, local: Endpoint, remote: Endpoint, key: u32) -> Result<Datagram, Error>;
+
     /// Registers memory until the result is dropped.
     ///
     /// # Errors
@@ -53,6 +61,10 @@ pub trait Hca: Debug + Send + Sync {
 /// Parameters of a queue pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
+    /// Connections, or datagrams.
+    pub transport: Transport,
+    /// The Q_Key of datagrams.
+    pub key: u32,
     /// Blocks of the send queue: a power of two, at most 2^15.
     pub send_blocks: u32,
     /// WQEs of the receive queue: a power of two, at most 2^15.
@@ -67,16 +79,18 @@ pub struct Request {
     pub queues: MemoryLocation,
     /// Location of the doorbell records.
     pub records: MemoryLocation,
-    /// Location of the completion queues.
-    pub completions: MemoryLocation,
+    /// Locations of the completion queues of sends and of receives.
+    pub completions: [MemoryLocation; 2],
     /// How streams wait.
     pub waiting: Waiting,
 }
 
 impl Default for Request {
-    /// 128 blocks, 64 receives of four segments, and completion queues of 128, all in host memory.
+    /// For connections: 128 blocks, 64 receives of four segments, and completion queues of 128, all in host memory.
     fn default() -> Self {
         Self {
+            transport: Transport::Connected,
+            key: 0,
             send_blocks: 128,
             receives: 64,
             receive_segments: 4,
@@ -84,7 +98,7 @@ impl Default for Request {
             receive_completions: 128,
             queues: MemoryLocation::Host,
             records: MemoryLocation::Host,
-            completions: MemoryLocation::Host,
+            completions: [MemoryLocation::Host; 2],
             waiting: Waiting::Nor,
         }
     }

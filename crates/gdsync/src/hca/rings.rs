@@ -70,9 +70,15 @@ impl Rings {
             stride,
             cursor: 0,
         };
-        let (sent, send_completer) = completions(allocator, request, request.send_completions)?;
-        let (received, receive_completer) =
-            completions(allocator, request, request.receive_completions)?;
+        let [send_location, receive_location] = request.completions;
+        let (sent, send_completer) =
+            completions(allocator, request, request.send_completions, send_location)?;
+        let (received, receive_completer) = completions(
+            allocator,
+            request,
+            request.receive_completions,
+            receive_location,
+        )?;
         Ok(Self {
             send,
             receive,
@@ -112,12 +118,13 @@ fn completions(
     allocator: &Allocator,
     request: &Request,
     entries: u32,
+    location: MemoryLocation,
 ) -> Result<(CompletionQueue, Completer), Error> {
     let depth = Depth::completions(entries)?;
     let place = |location, bytes| -> Result<Place, Error> { allocator.place(location, bytes) };
     let parts = CompletionParts {
         entries,
-        ring: place(request.completions, depth.entries() as usize * BLOCK)?,
+        ring: place(location, depth.entries() as usize * BLOCK)?,
         record: place(request.records, 4)?,
         busy: place(MemoryLocation::Host, depth.entries() as usize * 4)?,
         waiting: request.waiting,

@@ -88,7 +88,7 @@ fn gpu_memory_needs_gdrcopy() {
 #[test]
 fn reuses_unshared_pages() {
     let pages = Pages::default();
-    let allocator = Allocator::own_pages(Gpu::sim(), &pages);
+    let allocator = Allocator::own_pages(Gpu::sim(), None, &pages);
     let place = allocator.place(MemoryLocation::Host, 100).unwrap();
     let part = place.part(8, 4).unwrap();
     place.store_u32(8, 7).unwrap();

@@ -1,5 +1,7 @@
 //! Datagrams of an mlx5 NIC: address handles of verbs in WQEs that a stream rings.
 
+use std::time::Duration;
+
 use gdsync::hca::mlx5::{Queues, datagram, wrap};
 use gdsync::queue::Waiting;
 use gdsync::wire::{
@@ -12,9 +14,9 @@ use verbs::{
     ProtectionDomain, QueuePair, QueuePairOptions, Route, Rts,
 };
 
-use crate::NIC;
 use crate::inside::inside;
-use crate::sides::{TIMEOUT, next};
+use crate::sides::{Side, TIMEOUT, datagrams, failure, next};
+use crate::{NIC, side};
 
 const KEY: u32 = 0x0bad_cafe;
 /// Bytes reserved for the GRH before each message.
@@ -219,4 +221,44 @@ fn check_key_and_operation() {
         let wide = local.queues.send.prepare(&Wqe::send(&[]).to(wide));
         assert!(matches!(wide, Err(Error::Wire(_))), "{wide:?}");
     });
+}
+
+/// By [`gdsync::hca::Hca`].
+#[test]
+#[ignore = "needs libmlx5"]
+fn of_the_hca() {
+    inside("datagrams::of_the_hca", &NIC, || {
+        for port in [1, 2] {
+            let side = || side(port, &datagrams::request());
+            datagrams::arrive(side(), side(), Duration::ZERO);
+            datagrams::are_lost(side(), side(), Duration::ZERO);
+            need_a_receive(side(), side());
+            fail(side(), &side());
+        }
+    });
+}
+
+/// A datagram longer than an MTU, and one from memory that is not registered, fail.
+fn fail(mut local: Side, peer: &Side) {
+    let there = local
+        .hca
+        .datagram(local.pair.endpoint, peer.pair.endpoint, datagrams::KEY)
+        .unwrap();
+    let long = Wqe::send(&[local.at(0, 4097)]).to(there).signalled();
+    let failed = local.sent(&long);
+    assert_eq!(failure(&failed).0, 0x01, "{failed:?}");
+    // Later work is flushed.
+    let flushed = local.sent(&Wqe::send(&[]).inline(b"late").to(there).signalled());
+    assert_eq!(failure(&flushed).0, 0x05, "{flushed:?}");
+}
+
+/// Without a receive a datagram is lost: this NIC delivers it before its send completes.
+fn need_a_receive(mut local: Side, mut peer: Side) {
+    let there = local
+        .hca
+        .datagram(local.pair.endpoint, peer.pair.endpoint, datagrams::KEY)
+        .unwrap();
+    datagrams::send(&mut local, there, b"no receive");
+    peer.pair.receive.post(&[peer.at(0, 100)]).unwrap();
+    datagrams::arrives(&mut local, &mut peer, there);
 }

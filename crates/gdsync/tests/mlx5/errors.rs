@@ -205,7 +205,7 @@ fn rejects_invalid_requests() {
             "{none:?}"
         );
         let on_gpu = side.hca.create(&Request {
-            completions: MemoryLocation::Gpu,
+            completions: [MemoryLocation::Gpu; 2],
             ..SMALL()
         });
         assert!(

@@ -1,18 +1,27 @@
 //! Queue pairs created by DEVX, with rings, records and completions in GPU memory.
 
+use std::time::Duration;
+
 use gdsync::MemoryLocation;
 use gdsync::hca::{Request, RetryPolicy};
 use gdsync::wire::Wqe;
 
 use crate::inside::inside;
-use crate::sides::{SMALL, Side, operations};
-use crate::{NIC, connected_pair};
+use crate::sides::{SMALL, Side, datagrams, operations};
+use crate::{NIC, connected_pair, side};
 
 /// A fake NIC and a fake kernel with DEVX.
 const DEVX: [(&str, &str); 2] = [NIC[0], ("FAKE_UVERBS_DEVX", "1")];
 
 /// Both link layers, with every combination of parts in GPU memory.
 fn each(request: &Request, run: fn(Side, Side)) {
+    each_request(request, |port, request| {
+        let (local, peer) = connected_pair(port, request, RetryPolicy::default());
+        run(local, peer);
+    });
+}
+
+fn each_request(request: &Request, run: impl Fn(u8, &Request)) {
     let location = |is_gpu: bool| {
         if is_gpu {
             MemoryLocation::Gpu
@@ -21,15 +30,14 @@ fn each(request: &Request, run: fn(Side, Side)) {
         }
     };
     for port in [1, 2] {
-        for bits in 1..8_u8 {
+        for bits in 1..16_u8 {
             let request = Request {
                 queues: location(bits & 1 != 0),
                 records: location(bits & 2 != 0),
-                completions: location(bits & 4 != 0),
+                completions: [location(bits & 4 != 0), location(bits & 8 != 0)],
                 ..*request
             };
-            let (local, peer) = connected_pair(port, &request, RetryPolicy::default());
-            run(local, peer);
+            run(port, &request);
         }
     }
 }
@@ -75,7 +83,7 @@ fn on_gpu() -> Request {
     Request {
         queues: MemoryLocation::Gpu,
         records: MemoryLocation::Gpu,
-        completions: MemoryLocation::Gpu,
+        completions: [MemoryLocation::Gpu; 2],
         ..SMALL()
     }
 }
@@ -128,6 +136,19 @@ fn connects_to_a_verbs_queue_pair() {
             local.connect(&peer, RetryPolicy::default());
             peer.connect(&local, RetryPolicy::default());
             operations::every_operation(local, peer);
+        }
+    });
+}
+
+/// Both link layers, with every combination of parts in GPU memory.
+#[test]
+#[ignore = "needs libmlx5"]
+fn datagrams() {
+    inside("firmware::datagrams", &DEVX, || {
+        for run in [datagrams::arrive, datagrams::are_lost] {
+            each_request(&datagrams::request(), |port, request| {
+                run(side(port, request), side(port, request), Duration::ZERO);
+            });
         }
     });
 }

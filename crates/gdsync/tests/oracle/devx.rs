@@ -22,7 +22,8 @@ pub const DEVX: (&str, &str) = ("FAKE_UVERBS_DEVX", "1");
 pub struct Locations {
     pub queues: MemoryLocation,
     pub records: MemoryLocation,
-    pub completions: MemoryLocation,
+    /// Of sends and of receives.
+    pub completions: [MemoryLocation; 2],
 }
 
 /// Every combination with a part in GPU memory.
@@ -34,10 +35,10 @@ pub fn locations() -> Vec<Locations> {
             MemoryLocation::Host
         }
     };
-    let all = (1..8_u8).map(|bits| Locations {
+    let all = (1..16_u8).map(|bits| Locations {
         queues: location(bits & 1 != 0),
         records: location(bits & 2 != 0),
-        completions: location(bits & 4 != 0),
+        completions: [location(bits & 4 != 0), location(bits & 8 != 0)],
     });
     all.collect()
 }
@@ -113,11 +114,8 @@ fn check_created(pair: &QueuePair, locations: Locations) {
         [is_gpu(locations.queues), is_gpu(locations.records)]
     );
     assert_eq!((sent.entries, received.entries), (32, 4));
-    for queue in [&sent, &received] {
-        assert_eq!(
-            queue.by_file,
-            [is_gpu(locations.completions), is_gpu(locations.records)]
-        );
+    for (queue, location) in [&sent, &received].into_iter().zip(locations.completions) {
+        assert_eq!(queue.by_file, [is_gpu(location), is_gpu(locations.records)]);
         assert_eq!((queue.event_queue, queue.page), (0x51, state.page));
     }
     // All records are in one umem, a cache line apart; rings have separate umems.
@@ -187,7 +185,7 @@ fn connection_commands() {
         let locations = Locations {
             queues: MemoryLocation::Gpu,
             records: MemoryLocation::Gpu,
-            completions: MemoryLocation::Gpu,
+            completions: [MemoryLocation::Gpu; 2],
         };
         let gid = "::ffff:192.168.0.9";
         for (port, gid_index, gid) in [

@@ -1,11 +1,13 @@
 //! Every operation transfers its data and completes on both sides as on a NIC.
 
+use std::time::Duration;
+
 use gdsync::hca::{Request, RetryPolicy};
 use gdsync::wire::{Event, Wqe};
 use gpu::MemOp;
 
 use crate::machine::{infiniband, on, roce};
-use crate::sides::{SMALL, operations};
+use crate::sides::{SMALL, datagrams, operations};
 use crate::{connected_pair, side};
 
 #[test]
@@ -90,5 +92,18 @@ fn fences() {
     on(test, &[infiniband()], |_| {
         let (local, peer) = connected_pair(&SMALL(), RetryPolicy::default());
         operations::fences(local, peer);
+    });
+}
+
+/// Each NIC of the simulated libibverbs sends datagrams to itself.
+#[test]
+fn of_datagrams() {
+    let test = "operations::of_datagrams";
+    on(test, &[infiniband(), roce()], |_| {
+        let side = || side("mlx5_0", &datagrams::request());
+        // A receive of an idle proxy is posted within a millisecond.
+        let pause = Duration::from_millis(30);
+        datagrams::arrive(side(), side(), pause);
+        datagrams::are_lost(side(), side(), pause);
     });
 }

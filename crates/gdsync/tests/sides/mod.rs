@@ -1,5 +1,6 @@
 //! One side of a connection (HCA, queue pair, registered memory, stream of a simulated GPU), and tests for every HCA.
 
+pub mod datagrams;
 pub mod operations;
 
 use std::time::{Duration, Instant};

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod connection;
+mod datagrams;
 mod errors;
 mod faults;
 mod lane;
@@ -11,6 +12,9 @@ mod model;
 mod operations;
 mod process;
 mod programs;
+#[allow(dead_code, reason = "only its datagrams are for this HCA")]
+#[path = "../sides/mod.rs"]
+mod sides;
 mod socket;
 mod streams;
 mod table;

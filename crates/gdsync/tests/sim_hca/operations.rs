@@ -79,7 +79,7 @@ fn every_operation_in_every_depth() {
                 } else {
                     Waiting::Nor
                 },
-                completions: location,
+                completions: [location; 2],
                 ..request(depth, completions)
             },
             memory: location,

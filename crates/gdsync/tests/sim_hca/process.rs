@@ -20,6 +20,7 @@ const MEMORY: usize = 4096;
 const OPTIONS: socket::Options = socket::Options {
     timeout: TIMEOUT,
     room: 1 << 30,
+    spin: Duration::from_micros(50),
 };
 
 /// A text channel between the processes, beside the HCAs' socket.

@@ -19,8 +19,9 @@ fn lanes(hca: &SimHca, allocator: &gdsync::Allocator, random: &mut Random) -> Ve
             receive_completions: completions,
             queues: location,
             records: location,
-            completions: location,
+            completions: [location; 2],
             waiting,
+            ..Request::default()
         },
         memory: location,
     };

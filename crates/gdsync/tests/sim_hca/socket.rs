@@ -17,6 +17,7 @@ use super::lane::{Registered, TIMEOUT, allocator, bytes, exchange, polled, ring,
 const LONG: Options = Options {
     timeout: TIMEOUT,
     room: 256 << 20,
+    spin: Duration::ZERO,
 };
 
 struct Side {
@@ -53,11 +54,11 @@ fn sides(options: Options) -> [Side; 2] {
 /// A side whose peer is this test, with LID 2 and queue pair 0x77.
 fn by_hand(options: Options) -> (Side, UnixStream) {
     let (local, mut peer) = UnixStream::pair().unwrap();
-    peer.write_all(b"gdr-sim\n\x00\x01\x00\x02").unwrap();
+    peer.write_all(b"gdr-sim\n\x00\x02\x00\x02").unwrap();
     let side = side(1, local, options);
     let mut hello = [0; 12];
     peer.read_exact(&mut hello).unwrap();
-    assert_eq!(hello, *b"gdr-sim\n\x00\x01\x00\x01");
+    assert_eq!(hello, *b"gdr-sim\n\x00\x02\x00\x01");
     let there = Endpoint::new(2, 0x77);
     side.hca
         .connect(side.pair.endpoint, there, RetryPolicy::default())
@@ -210,7 +211,7 @@ fn rejects_duplicate_lids() {
     let third = SimHca::with_lid(allocator(), 9).unwrap();
     hca.join(&third);
     let (local, mut peer) = UnixStream::pair().unwrap();
-    peer.write_all(b"gdr-sim\n\x00\x01\x00\x09").unwrap();
+    peer.write_all(b"gdr-sim\n\x00\x02\x00\x09").unwrap();
     let refused = socket::join(&hca, local, LONG).unwrap_err();
     assert!(
         matches!(refused, socket::Error::Taken { lid: 9 }),
@@ -218,7 +219,7 @@ fn rejects_duplicate_lids() {
     );
     let mut rest = Vec::new();
     peer.read_to_end(&mut rest).unwrap();
-    assert_eq!(rest, b"gdr-sim\n\x00\x01\x00\x01");
+    assert_eq!(rest, b"gdr-sim\n\x00\x02\x00\x01");
 }
 
 #[test]
@@ -238,9 +239,9 @@ fn rejects_invalid_hello() {
     };
     let http = join(b"HTTP/1.1 400", true, LONG);
     assert!(http.ends_with("its first bytes are HTTP/1.1"), "{http}");
-    let version = join(b"gdr-sim\n\x00\x02\x00\x05", true, LONG);
+    let version = join(b"gdr-sim\n\x00\x01\x00\x05", true, LONG);
     assert!(
-        version.contains("has protocol version 2, this one 1"),
+        version.contains("has protocol version 1, this one 2"),
         "{version}"
     );
     let half = join(b"gdr-si", true, soon);

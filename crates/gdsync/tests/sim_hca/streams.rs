@@ -31,7 +31,7 @@ fn streams_play_ping_pong() {
         let request = Request {
             queues: location,
             records: location,
-            completions: location,
+            completions: [location; 2],
             waiting,
             ..Request::default()
         };

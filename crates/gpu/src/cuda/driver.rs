@@ -147,6 +147,10 @@ impl Driver {
         call!(self, cuDevicePrimaryCtxRetain(&mut out, device)).map(|()| out)
     }
 
+    pub(crate) fn set_primary_flags(self, device: sys::Device, flags: u32) -> Answer<()> {
+        call!(self, cuDevicePrimaryCtxSetFlags(device, flags))
+    }
+
     pub(crate) fn release_primary(self, device: sys::Device) -> Answer<()> {
         call!(self, cuDevicePrimaryCtxRelease(device))
     }

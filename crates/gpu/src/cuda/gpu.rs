@@ -16,7 +16,7 @@ use crate::backend::{
     Backend, Block, Context, Destroyed, EventHandle, HostBlock, Peer, Registration, StreamHandle,
     Work,
 };
-use crate::{Allocation, Device, DevicePtr, Error};
+use crate::{Allocation, Device, DevicePtr, Error, Schedule};
 
 /// Timeout for a dropped stream's work.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -50,12 +50,22 @@ pub(super) struct Current {
 }
 
 impl CudaGpu {
-    pub(crate) fn open(ordinal: u32) -> Result<Self, Error> {
+    pub(crate) fn open(ordinal: u32, schedule: Schedule) -> Result<Self, Error> {
         let driver = Driver::open()?;
         let device = Device::read(driver, ordinal)?;
         let failed = |source| Error::Context { ordinal, source };
         let raw = driver.device(ordinal).map_err(failed)?;
         let _relaxed = Relaxed::enter(driver);
+        let flags = match schedule {
+            Schedule::Auto => None,
+            Schedule::Spin => Some(sys::CTX_SCHED_SPIN),
+            Schedule::Yield => Some(sys::CTX_SCHED_YIELD),
+            Schedule::Blocking => Some(sys::CTX_SCHED_BLOCKING_SYNC),
+        };
+        if let Some(flags) = flags {
+            let set = driver.set_primary_flags(raw, flags);
+            set.map_err(|source| Error::Schedule { ordinal, source })?;
+        }
         let context = driver.retain_primary(raw).map_err(failed)?;
         Ok(Self {
             driver,

@@ -12,12 +12,11 @@ impl Driver {
     /// Enqueues operations in order, in as many calls as needed.
     ///
     /// CUDA 11.7 and later enable the v2 operations by default. Before, v1 needs a module parameter
-    /// and has no barriers; these are omitted, because a v1 write fences by default (cuda.h,
-    /// `CU_STREAM_WRITE_VALUE_DEFAULT`).
+    /// and has no barriers.
     pub(crate) fn batch(self, stream: sys::Stream, ops: &[MemOp<DevicePtr>]) -> Answer<()> {
         let has_v2 = self.functions.cuStreamBatchMemOp_v2.is_some();
-        let ops = ops.iter().filter(|op| has_v2 || **op != MemOp::Barrier);
-        let mut parameters: Vec<sys::StreamMemOp> = ops.map(|&op| parameters(op)).collect();
+        let needed = needed(ops, has_v2);
+        let mut parameters: Vec<sys::StreamMemOp> = needed.map(|&op| parameters(op)).collect();
         parameters.chunks_mut(BATCH).try_for_each(|part| {
             let count = part.len() as u32;
             match has_v2 {
@@ -32,6 +31,17 @@ impl Driver {
             }
         })
     }
+}
+
+/// The operations without barriers that are not needed or do not exist: a write fences by default
+/// (cuda.h, `CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER`), so a barrier before one only takes time.
+fn needed(ops: &[MemOp<DevicePtr>], has_v2: bool) -> impl Iterator<Item = &MemOp<DevicePtr>> {
+    let next = ops.iter().skip(1).map(Some).chain([None]);
+    ops.iter().zip(next).filter_map(move |(op, next)| {
+        let is_write = matches!(next, Some(MemOp::Write32 { .. } | MemOp::Write64 { .. }));
+        let is_needed = *op != MemOp::Barrier || has_v2 && !is_write;
+        is_needed.then_some(op)
+    })
 }
 
 /// One operation in `cuda.h`'s layout.
@@ -96,6 +106,23 @@ fn wait_flags(compare: Compare, flush: bool) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn omits_barriers_before_writes() {
+        let at = DevicePtr::new(0x1000);
+        let write = MemOp::Write64 { at, value: 1 };
+        let wait = MemOp::Wait32 {
+            at,
+            value: 1,
+            compare: Compare::Eq,
+            flush: false,
+        };
+        let barrier = MemOp::Barrier;
+        let ops = [barrier, write, barrier, wait, write, barrier];
+        let kept = |has_v2| needed(&ops, has_v2).copied().collect::<Vec<_>>();
+        assert_eq!(kept(true), [write, barrier, wait, write, barrier]);
+        assert_eq!(kept(false), [write, wait, write]);
+    }
 
     /// Expected bytes of cuda.h 13.0's union, written by hand.
     #[test]

@@ -26,6 +26,7 @@ pub enum Count {
     Peers = 6,
     CopiedTo = 7,
     CopiedFrom = 8,
+    ContextFlags = 9,
 }
 
 /// The driver in its initial state; `old` must be the same for all tests of a process.

@@ -21,6 +21,8 @@ const DEVICE: c_int = 40;
 static FAILURES: Mutex<BTreeMap<String, u32>> = Mutex::new(BTreeMap::new());
 static MEMORY: Mutex<BTreeMap<u64, usize>> = Mutex::new(BTreeMap::new());
 static RETAINED: AtomicI32 = AtomicI32::new(0);
+/// Flags of the primary contexts.
+static FLAGS: AtomicU32 = AtomicU32::new(0);
 static OPERATIONS: AtomicU64 = AtomicU64::new(0);
 /// Number of GPUs.
 static DEVICES: AtomicI32 = AtomicI32::new(1);
@@ -80,7 +82,7 @@ pub unsafe extern "C" fn fake_launches(out: *mut u8, size: usize) -> usize {
 /// 0 primary contexts retained, 1 allocations, 2 contexts on this thread's stack, 3 this thread's
 /// capture mode, 4 the capture mode of the last allocation, 5 memory operations, 6 pairs with
 /// access, 7 and 8 destination and source contexts of the last peer copy, counted from the first
-/// GPU's.
+/// GPU's, 9 flags of the primary contexts.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_count(what: u32) -> i64 {
     match what {
@@ -92,6 +94,7 @@ pub extern "C" fn fake_count(what: u32) -> i64 {
         6 => PEERS.lock().unwrap().len() as i64,
         7 => PEER_COPY.lock().unwrap().0 as i64 - PRIMARY as i64,
         8 => PEER_COPY.lock().unwrap().1 as i64 - PRIMARY as i64,
+        9 => i64::from(FLAGS.load(SeqCst)),
         _ => OPERATIONS.load(SeqCst) as i64,
     }
 }
@@ -195,6 +198,12 @@ functions! {
     fn cuDevicePrimaryCtxRelease_v2(_device: c_int) { RETAINED.fetch_sub(1, SeqCst); 0 }
     #[cfg(old)]
     fn cuDevicePrimaryCtxRelease(_device: c_int) { RETAINED.fetch_sub(1, SeqCst); 0 }
+    #[cfg(not(old))]
+    fn cuDevicePrimaryCtxSetFlags_v2(_device: c_int, flags: u32) {
+        if ![0, 1, 2, 4].contains(&(flags & 7)) { return INVALID_VALUE }
+        FLAGS.store(flags, SeqCst);
+        0
+    }
     fn cuDevicePrimaryCtxGetState(_device: c_int, flags: *mut u32, active: *mut c_int) {
         unsafe { put(flags, 0); put(active, c_int::from(RETAINED.load(SeqCst) > 0)) }
     }

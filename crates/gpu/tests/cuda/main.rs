@@ -12,7 +12,7 @@ use std::error::Error as _;
 use std::time::{Duration, Instant};
 
 use build::{Count, fake};
-use gpu::{Allocation, Attribute, DevicePtr, Error, Gpu, Kind, MemOp, devices, pointer};
+use gpu::{Allocation, Attribute, DevicePtr, Error, Gpu, Kind, MemOp, Schedule, devices, pointer};
 
 #[test]
 fn devices_need_no_context() {
@@ -32,6 +32,30 @@ fn devices_need_no_context() {
     assert_eq!(found[0].attribute(Attribute(5000)).unwrap(), None);
     assert_eq!(gpu::driver_version().unwrap(), 11_040);
     assert_eq!(fake.count(Count::PrimaryContexts), contexts);
+}
+
+#[test]
+fn sets_how_threads_wait() {
+    let fake = fake(false);
+    // CU_CTX_SCHED_SPIN, YIELD and BLOCKING_SYNC of cuda.h.
+    for (schedule, flags) in [
+        (Schedule::Spin, 1),
+        (Schedule::Yield, 2),
+        (Schedule::Blocking, 4),
+        // Keeps what is set.
+        (Schedule::Auto, 4),
+    ] {
+        let gpu = Gpu::open_with(0, schedule).unwrap();
+        assert_eq!(fake.count(Count::ContextFlags), flags, "{schedule:?}");
+        drop(gpu);
+    }
+    fake.fail("cuDevicePrimaryCtxSetFlags_v2", 1);
+    let error = Gpu::open_with(0, Schedule::Spin).unwrap_err();
+    assert!(
+        matches!(error, Error::Schedule { ordinal: 0, .. }),
+        "{error:?}"
+    );
+    assert_eq!(fake.count(Count::PrimaryContexts), 0);
 }
 
 #[test]

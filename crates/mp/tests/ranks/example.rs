@@ -26,10 +26,7 @@ fn two_processes() {
     for (rank, child) in ranks.into_iter().enumerate() {
         let output = child.wait_with_output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
-        let expected = format!(
-            "software HCA (SIMULATED): hello from rank {}\n",
-            1 - rank
-        );
+        let expected = format!("software HCA (SIMULATED): hello from rank {}\n", 1 - rank);
         assert_eq!(text, expected, "{:?}", String::from_utf8(output.stderr));
     }
 }

@@ -74,7 +74,7 @@ pub(super) mod queue_pair {
 
     const CONTEXT: usize = 0xc0;
 
-    /// 0: RC.
+    /// The transport: RC 0, UC 1, UD 2 (`MLX5_QPC_ST_*`).
     pub const ST: Field = field("st", 0x08, 8).within(CONTEXT);
     /// 3: no alternate path (`MLX5_QPC_PM_STATE_MIGRATED`).
     pub const PM_STATE: Field = field("pm_state", 0x13, 2).within(CONTEXT);
@@ -112,6 +112,8 @@ pub(super) mod queue_pair {
     pub const CQN_RCV: Field = field("cqn_rcv", 0x4e8, 24).within(CONTEXT);
     /// With UMEM: an offset in it.
     pub const DBR_ADDR: Field = field("dbr_addr", 0x500, 64).within(CONTEXT);
+    /// Datagrams.
+    pub const Q_KEY: Field = field("q_key", 0x540, 32).within(CONTEXT);
     /// 0: a normal receive queue.
     pub const RQ_TYPE: Field = field("rq_type", 0x565, 3).within(CONTEXT);
     /// 0: no request payload in CQEs.

@@ -2,13 +2,14 @@
 //! kernel nor provider drives them: the program writes WQEs, rings doorbells and reads CQEs.
 //!
 //! A [`Devx`] is an open device with DEVX. A [`Umem`] is memory for queues: host memory, or GPU memory by dma-buf or address.
-//! [`Registers`] is a page of doorbell registers. From these a [`CompletionQueue`] and a [`QueuePair`] (RC) are created; both keep
-//! what they use alive.
+//! [`Registers`] is a page of doorbell registers. From these a [`CompletionQueue`] and a [`QueuePair`] are created; both keep what
+//! they use alive.
 //!
 //! Requires a kernel with DEVX (mlx5_ib since Linux 5.0) and rdma-core 21; for a dma-buf rdma-core 43 and Linux 6.1. No privileges
 //! beyond those of verbs. Errors of the firmware carry status and syndrome ([`Error::Command`]).
 
 mod bits;
+mod borrowed;
 mod capabilities;
 mod command;
 mod completion_queue;

@@ -1,4 +1,4 @@
-//! RC queue pairs in caller-provided memory.
+//! Queue pairs in caller-provided memory.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -8,11 +8,13 @@ use ibverbs_sys::{self as raw, mlx5dv_obj_type as object_types};
 use super::command::{Command, Object};
 use super::layout::{bytes, opcode, queue_pair as at};
 use super::{CompletionQueue, Devx, Registers, Spot, Umem, power};
-use crate::{Error, ProtectionDomain, Reset};
+use crate::{Error, ProtectionDomain, Reset, Transport};
 
 /// Parameters of a queue pair.
 #[derive(Debug, Clone)]
 pub struct QueuePairOptions {
+    /// The transport.
+    pub transport: Transport,
     /// WQEBBs of 64 bytes in the send queue: a power of two, at most 2^15.
     pub send_blocks: u32,
     /// Receive WQEs: a power of two, at most 2^15. Together they fill whole WQEBBs.
@@ -40,6 +42,7 @@ pub struct QueuePair<S> {
 pub(super) struct Inner {
     pub object: Object,
     pub number: u32,
+    pub transport: Transport,
     /// log2 of the outstanding reads as requester and as responder.
     pub reads: [u32; 2],
     pub domain: ProtectionDomain,
@@ -88,6 +91,7 @@ impl Devx {
         }
         let capabilities = self.capabilities();
         let named = Named {
+            transport: options.transport,
             rings: options.rings.named(),
             records: options.records.named(),
             page: options.registers.number(),
@@ -107,6 +111,7 @@ impl Devx {
         let inner = Inner {
             object,
             number,
+            transport: options.transport,
             reads: [capabilities.log_most_reads, capabilities.log_most_answers],
             domain: domain.clone(),
             _held: (
@@ -139,10 +144,11 @@ fn number(domain: &ProtectionDomain) -> Result<u32, Error> {
     Ok(attributes.pdn)
 }
 
-/// Numbers in a `CREATE_QP` command: UMEM and offsets, register page, user index, protection domain, send and receive completion queue,
+/// Transport and numbers in a `CREATE_QP` command: UMEM and offsets, register page, user index, protection domain, send and receive completion queue,
 /// and timestamp format.
 #[derive(Debug)]
 struct Named {
+    transport: Transport,
     rings: (u32, u64),
     records: (u32, u64),
     page: u32,
@@ -171,7 +177,14 @@ fn create(
     }
     let mut command = Command::new("CREATE_QP", opcode::CREATE_QP, bytes::LONG)?;
     for (field, value) in [
-        (at::ST, 0),
+        (
+            at::ST,
+            match named.transport {
+                Transport::Rc => 0,
+                Transport::Uc => 1,
+                Transport::Ud => 2,
+            },
+        ),
         (at::PM_STATE, MIGRATED),
         (at::PD, named.domain.into()),
         (at::LOG_RQ_SIZE, receives),
@@ -203,6 +216,7 @@ mod tests {
 
     fn named() -> Named {
         Named {
+            transport: Transport::Rc,
             rings: (0x0102_0304, 0x1000),
             records: (0x0506_0708, 0x40),
             page: 0x11_2233,
@@ -236,6 +250,15 @@ mod tests {
         expected[264..268].copy_from_slice(&[1, 2, 3, 4]);
         expected[268] = 0x80;
         assert_eq!(command.bytes(), expected);
+        for (transport, byte) in [(Transport::Uc, 1), (Transport::Ud, 2)] {
+            let named = Named {
+                transport,
+                ..named()
+            };
+            expected[25] = byte;
+            let command = create([1 << 9, 1 << 6, 128], 15, &named).unwrap();
+            assert_eq!(command.bytes(), expected);
+        }
     }
 
     #[test]

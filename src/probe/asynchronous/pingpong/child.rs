@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::session::Session;
 use super::super::task::{Side, Task};
-use super::end::End;
+use super::end::{End, Link};
 use super::peer::{Message, Peer};
 use super::{local, remote};
 use crate::probe::events::Reporter;
@@ -45,14 +45,22 @@ fn measure(
     reporter: &mut Reporter<'_>,
 ) -> Result<(), StepError> {
     reporter.doing_for("CUDA to open the GPU in two processes", OPEN_TIME)?;
-    let gpu = task.target.open()?;
+    let gpu = task.open()?;
     let session = Session::new(task, gpu, reporter)?;
     reporter.doing_for("the other process to open the GPU", OPEN_TIME)?;
     peer.send(Message::Ready);
     peer.expect(&Message::Ready, OPEN_TIME)?;
-    let mut end = End::new(&session, side, peer)?;
-    match side {
-        Side::Local => local::run(&mut end, reporter),
-        Side::Remote => remote::run(&mut end, reporter),
+    let link = Link::open(&session, side, peer)?;
+    let (all, _) = task.settings.series(&task.terms);
+    for series in all {
+        let mut end = End::new(&session, &link, peer, series)?;
+        let goes_on = match side {
+            Side::Local => local::run(&mut end, reporter)?,
+            Side::Remote => remote::run(&mut end, reporter)?,
+        };
+        if !goes_on {
+            break;
+        }
     }
+    Ok(())
 }

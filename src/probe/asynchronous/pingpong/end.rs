@@ -1,5 +1,6 @@
-//! Resources of both processes: connected queues, and waits with timeouts.
+//! Resources of both processes: an HCA that reaches the other's, connected queues, and waits with timeouts.
 
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use gdsync::Watched;
@@ -9,20 +10,15 @@ use gdsync::queue::Wait;
 
 use super::super::queues::Queues;
 use super::super::session::Session;
+use super::super::settings::{MAX_SLOT_BYTES, Series, Transport};
 use super::super::task::{HcaChoice, Side};
 use super::peer::{Message, Peer};
 use crate::probe::failure::StepError;
 
-/// Messages queued together.
-const BATCH: usize = 20;
-/// Batches in flight: while one runs, the CPU queues the next.
-pub const BATCHES: usize = 2;
-/// Limit for the memory of all slots.
-const MAX_SLOT_BYTES: usize = 64 << 20;
-/// Limit for the bytes sent, so that large messages take no longer than small ones.
-const MAX_TOTAL_BYTES: usize = 1 << 30;
 /// Messages per reported step.
-pub const STEP: u32 = 1000;
+const STEP: u32 = 1000;
+/// Time for a proxy to post receives, without which datagrams are lost.
+const SETTLE: Duration = Duration::from_millis(5);
 /// Time for a step: 0.1 s per message, for two processes on a busy emulated machine.
 pub const STEP_TIME: Duration = Duration::from_secs(100);
 /// Polls between checks of the clock and of the other process.
@@ -31,16 +27,20 @@ const POLLS: u32 = 128;
 const MANY_CPUS: usize = 8;
 const FEW_CPU_POLLS: u32 = 4;
 
+/// The HCA of a process. Software HCAs are connected over the second socket, and have different LIDs.
+pub struct Link {
+    hca: Rc<dyn Hca>,
+    connection: Option<socket::Connection>,
+}
+
 /// One of the two processes.
 pub struct End<'a> {
     pub session: &'a Session<'a>,
     pub queues: Queues,
     // Dropped after the queues, which may still send.
-    connection: Option<socket::Connection>,
+    link: &'a Link,
     pub peer: &'a mut Peer,
-    pub bytes: usize,
-    /// Messages per batch.
-    pub batch: u32,
+    pub series: Series,
     /// The number of the next message.
     pub next: u32,
     /// Polls between checks of the clock.
@@ -51,15 +51,14 @@ impl<'a> End<'a> {
     /// Creates queues and connects them to those of the other process.
     pub fn new(
         session: &'a Session<'a>,
-        side: Side,
+        link: &'a Link,
         peer: &'a mut Peer,
+        series: Series,
     ) -> Result<Self, StepError> {
-        let hca = session.task.hca.as_ref().ok_or(StepError::OutOfStep)?;
-        let bytes = session.task.terms.message_bytes();
-        let batch = (MAX_SLOT_BYTES / bytes / BATCHES).clamp(1, BATCH);
-        let (hca, connection) = open(hca, session, side, peer)?;
         // Twice the messages in flight: a send may complete after its answer has arrived.
-        let queues = Queues::unconnected(session, hca, (batch * BATCHES * 2) as u32)?;
+        let messages = series.slots() as u32 * 2;
+        let hca = Rc::clone(&link.hca);
+        let mut queues = Queues::unconnected(session, hca, messages, series.transport)?;
         peer.send(Message::Queues(queues.pair.endpoint.to_string()));
         let Message::Queues(remote) = peer.receive(Duration::ZERO)? else {
             return Err(StepError::OutOfStep);
@@ -69,10 +68,9 @@ impl<'a> End<'a> {
         Ok(Self {
             session,
             queues,
-            connection,
+            link,
             peer,
-            bytes,
-            batch: batch as u32,
+            series,
             next: 0,
             polls: match std::thread::available_parallelism() {
                 Ok(cpus) if cpus.get() >= MANY_CPUS => POLLS,
@@ -81,16 +79,29 @@ impl<'a> End<'a> {
         })
     }
 
-    /// Slots for the messages of one direction.
-    pub fn slots(&self) -> usize {
-        self.batch as usize * BATCHES
+    /// Messages per step, at least those in flight. The local process keeps all until the end of the step.
+    pub fn step(&self) -> u32 {
+        let most = (MAX_SLOT_BYTES / self.series.bytes) as u32;
+        STEP.min(most).max(self.series.slots() as u32)
     }
 
     /// The number of round trips, the same in both processes.
     pub fn messages(&self) -> u32 {
-        let most = (MAX_TOTAL_BYTES / self.bytes).max(self.batch as usize * BATCHES);
-        let wanted = self.session.task.terms.depth.async_messages();
-        wanted.min(u32::try_from(most).unwrap_or(wanted))
+        self.series.messages(&self.session.task.terms)
+    }
+
+    /// Tells the other process that receives are posted.
+    pub fn ready(&mut self) {
+        let hca = &self.session.task.hca;
+        if self.announces_batches() && matches!(hca, Some(HcaChoice::Proxy(_))) {
+            std::thread::sleep(SETTLE);
+        }
+        self.peer.send(Message::Ready);
+    }
+
+    /// Whether the remote process announces the receives of each batch, because a datagram without a receive is lost.
+    pub fn announces_batches(&self) -> bool {
+        self.series.transport == Transport::Ud
     }
 
     /// Takes the number of the next message.
@@ -149,7 +160,12 @@ impl<'a> End<'a> {
     pub fn why(&mut self, failure: StepError) -> StepError {
         match self.queues.completed() {
             Err(failed @ StepError::Wqe { .. }) => failed,
-            _ => match self.connection.as_ref().and_then(socket::Connection::ended) {
+            _ => match self
+                .link
+                .connection
+                .as_ref()
+                .and_then(socket::Connection::ended)
+            {
                 Some(ended) => {
                     StepError::Released(format!("{failure}: {}", gpu::sentence(&*ended)))
                 }
@@ -159,32 +175,33 @@ impl<'a> End<'a> {
     }
 }
 
-/// Opens the HCA. Software HCAs are connected over the second socket, and get different LIDs.
-fn open(
-    hca: &HcaChoice,
-    session: &Session<'_>,
-    side: Side,
-    peer: &mut Peer,
-) -> Result<(Box<dyn Hca>, Option<socket::Connection>), StepError> {
-    let lid = match side {
-        Side::Local => 1,
-        Side::Remote => 2,
-    };
-    match hca {
-        HcaChoice::Sim => {
-            let hca = SimHca::with_lid(session.allocator.clone(), lid)?;
-            let options = socket::Options {
-                timeout: session
-                    .task
-                    .terms
-                    .timeout
-                    .max(socket::Options::default().timeout),
-                ..socket::Options::default()
-            };
-            let connection =
-                socket::join(&hca, peer.messages()?, options).map_err(gdsync::Error::from)?;
-            Ok((Box::new(hca), Some(connection)))
+impl Link {
+    pub fn open(session: &Session<'_>, side: Side, peer: &mut Peer) -> Result<Self, StepError> {
+        let lid = match side {
+            Side::Local => 1,
+            Side::Remote => 2,
+        };
+        let hca = session.task.hca.as_ref().ok_or(StepError::OutOfStep)?;
+        if *hca != HcaChoice::Sim {
+            return Ok(Self {
+                hca: hca.open(session)?,
+                connection: None,
+            });
         }
-        hca => Ok((hca.open(session)?, None)),
+        let hca = SimHca::with_lid(session.allocator.clone(), lid)?;
+        let options = socket::Options {
+            timeout: session
+                .task
+                .terms
+                .timeout
+                .max(socket::Options::default().timeout),
+            ..socket::Options::default()
+        };
+        let connection =
+            socket::join(&hca, peer.messages()?, options).map_err(gdsync::Error::from)?;
+        Ok(Self {
+            hca: Rc::new(hca),
+            connection: Some(connection),
+        })
     }
 }

@@ -1,18 +1,19 @@
 //! The local process: its stream repeatedly sends a message and waits for its return. The CPU polls a word that the stream writes after
-//! each, and compares every returned message. Then the CPU drives the same messages.
+//! each. Then the CPU drives the same messages. The CPU writes messages before the measured time, and compares every returned one after it.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use gdsync::queue::Wait;
-use gdsync::wire::Wqe;
+use gdsync::queue::{Prepared, Wait};
 use gdsync::{Place, Program, Watched};
 
 use super::super::plan::cpu_messages;
-use super::end::{BATCHES, End, STEP, STEP_TIME};
-use super::memory::{self, Slots};
+use super::super::settings::{BATCHES, Order};
+use super::super::slots::{self, Slots};
+use super::end::{End, STEP_TIME};
 use super::peer::{Message, PART};
 use super::trial;
+use crate::model::ProbeResult;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 
@@ -29,17 +30,20 @@ struct Loop {
     times: RoundTrips,
 }
 
-/// Queued messages that are not verified yet.
+/// Queued messages that have not all returned.
 struct Batch {
     first: u32,
     count: u32,
     waits: Vec<Wait>,
 }
 
-pub fn run(end: &mut End<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
+/// Measures one series; false if no other one should follow.
+pub fn run(end: &mut End<'_>, reporter: &mut Reporter<'_>) -> Result<bool, StepError> {
     let about = end.session.about_queues();
-    let (sent, why) = Slots::new(end.session, &end.queues, end.slots(), end.bytes)?;
-    let (returned, _) = Slots::new(end.session, &end.queues, end.slots(), end.bytes)?;
+    let bytes = end.series.bytes;
+    let step = end.step() as usize;
+    let (sent, why) = Slots::new(end.session, &end.queues, step, bytes)?;
+    let (returned, _) = Slots::new(end.session, &end.queues, step, bytes)?;
     if let Some(why) = why {
         reporter.note(format!(
             "messages between two processes lie in pinned host memory: {why}"
@@ -49,7 +53,8 @@ pub fn run(end: &mut End<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepErr
     let mark = match trial::local(end, &sent, &returned)? {
         Ok(mark) => mark,
         Err(why) => {
-            return Ok(reporter.result(about.impossible(PART, Some(end.bytes), false, why))?);
+            reporter.result(about.impossible(PART, Some(bytes), false, why))?;
+            return Ok(false);
         }
     };
     let mut looped = Loop {
@@ -59,64 +64,90 @@ pub fn run(end: &mut End<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepErr
         mark,
         times: RoundTrips::default(),
     };
-    let bytes = end.bytes;
-    let messages = end.messages();
-    let mut results = Vec::new();
-    let name = "async.pingpong.stream.latency";
-    let (mut left, mut wrong) = (messages, None);
-    reporter.expect_more(u64::from(messages.div_ceil(STEP)) + 1);
-    while left > 0 && wrong.is_none() {
-        let count = left.min(STEP);
-        reporter.doing_for(
-            format!("{count} of {messages} messages to the other process and back"),
-            STEP_TIME,
-        )?;
-        wrong = looped.by_stream(end, count)?;
-        left -= count;
-    }
-    results.push(match wrong {
-        None => about.spread(
-            name,
-            Some(bytes),
-            messages as usize * bytes,
-            &looped.times.samples,
-        ),
-        Some(why) => return Ok(reporter.result(about.wrong(name, Some(bytes), why))?),
-    });
-    let name = "async.pingpong.cpu.latency";
-    let messages = cpu_messages(messages);
-    let portions = messages.div_ceil(STEP);
-    let what = format!("{messages} messages that the CPUs send to the other process and back");
-    reporter.doing_for(what, STEP_TIME * portions)?;
-    let (times, wrong) = looped.by_cpu(end, messages)?;
-    results.push(match wrong {
-        None => about.spread(name, Some(bytes), messages as usize * bytes, &times),
-        Some(why) => return Ok(reporter.result(about.wrong(name, Some(bytes), why))?),
-    });
+    let results = match looped.measure(end, reporter)? {
+        Ok(results) => results,
+        Err(wrong) => {
+            reporter.result(wrong)?;
+            return Ok(false);
+        }
+    };
     let message = end.peer.receive(Duration::ZERO)?;
     end.peer.send(Message::Ready);
     if message != Message::Mark(mark) {
         let why = "the returned message was not changed by the other process".to_owned();
-        return Ok(reporter.result(about.wrong(PART, Some(bytes), why))?);
+        reporter.result(about.wrong(PART, Some(bytes), why))?;
+        return Ok(false);
     }
     for result in results {
         reporter.result(result)?;
     }
-    Ok(())
+    Ok(true)
 }
 
 impl Loop {
+    /// The latencies by the stream and by the CPU, or the result of a wrong message.
+    fn measure(
+        &mut self,
+        end: &mut End<'_>,
+        reporter: &mut Reporter<'_>,
+    ) -> Result<Result<[ProbeResult; 2], ProbeResult>, StepError> {
+        let about = end.session.about_queues();
+        let (bytes, step, messages) = (end.series.bytes, end.step(), end.messages());
+        let name = end.series.label(PART, "stream");
+        let mut left = messages;
+        reporter.expect_more(u64::from(messages.div_ceil(step)) + 1);
+        while left > 0 {
+            let count = left.min(step);
+            reporter.doing_for(
+                format!("{count} of {messages} messages to the other process and back"),
+                STEP_TIME,
+            )?;
+            if let Some(why) = self.by_stream(end, count)? {
+                return Ok(Err(about.wrong(&name, Some(bytes), why)));
+            }
+            left -= count;
+        }
+        let verified = messages as usize * bytes;
+        let by_stream = about.spread(&name, Some(bytes), verified, &self.times.samples);
+        let name = end.series.label(PART, "cpu");
+        let messages = cpu_messages(messages);
+        let portions = messages.div_ceil(step);
+        let what = format!("{messages} messages that the CPUs send to the other process and back");
+        reporter.doing_for(what, STEP_TIME * portions)?;
+        Ok(match self.by_cpu(end, messages)? {
+            (times, None) => {
+                let verified = messages as usize * bytes;
+                Ok([
+                    by_stream,
+                    about.spread(&name, Some(bytes), verified, &times),
+                ])
+            }
+            (_, Some(why)) => Err(about.wrong(&name, Some(bytes), why)),
+        })
+    }
+
     /// A wrong message, if any.
     fn by_stream(&mut self, end: &mut End<'_>, messages: u32) -> Result<Option<String>, StepError> {
-        let mut in_flight = VecDeque::new();
-        let outcome = self.run_batches(end, messages, &mut in_flight);
-        if !matches!(outcome, Ok(None)) {
-            let waits = in_flight.iter().flat_map(|batch: &Batch| &batch.waits);
-            let ended = end.release(waits);
-            // The first error explains more than this one.
-            return outcome.and_then(|found| ended.map(|()| found));
+        let first = end.next;
+        let numbers = move || (0..messages).map(move |number| first.wrapping_add(number));
+        for number in numbers() {
+            let message = slots::message(number, 0, end.series.bytes);
+            self.sent.write(number, &message)?;
         }
-        outcome
+        let mut in_flight = VecDeque::new();
+        if let Err(error) = self.run_batches(end, messages, &mut in_flight) {
+            let waits = in_flight.iter().flat_map(|batch: &Batch| &batch.waits);
+            // Ignored: the first error explains more than this one.
+            let _ = end.release(waits);
+            return Err(error);
+        }
+        for number in numbers() {
+            let wrong = self.wrong(end, number)?;
+            if wrong.is_some() {
+                return Ok(wrong);
+            }
+        }
+        Ok(None)
     }
 
     fn run_batches(
@@ -124,7 +155,7 @@ impl Loop {
         end: &mut End<'_>,
         messages: u32,
         in_flight: &mut VecDeque<Batch>,
-    ) -> Result<Option<String>, StepError> {
+    ) -> Result<(), StepError> {
         end.peer.expect(&Message::Ready, STEP_TIME)?;
         self.times.begin(end.next.wrapping_sub(1));
         self.progress
@@ -132,7 +163,10 @@ impl Loop {
         let mut left = messages;
         while left > 0 || !in_flight.is_empty() {
             while left > 0 && in_flight.len() < BATCHES {
-                let count = left.min(end.batch);
+                if end.announces_batches() && left < messages {
+                    end.peer.expect(&Message::Ready, STEP_TIME)?;
+                }
+                let count = left.min(end.series.batch);
                 left -= count;
                 // Added before its operations are queued, so that a failure can release its waits.
                 in_flight.push_back(Batch {
@@ -144,39 +178,83 @@ impl Loop {
                     self.queue(end, batch)?;
                 }
             }
-            if let Some(batch) = in_flight.front()
-                && let Some(wrong) = self.finish(end, batch)?
-            {
-                return Ok(Some(wrong));
+            if let Some(batch) = in_flight.front() {
+                self.finish(end, batch)?;
             }
             in_flight.pop_front();
         }
-        Ok(None)
+        Ok(())
     }
 
     /// Queues a batch in the stream.
     fn queue(&self, end: &mut End<'_>, batch: &mut Batch) -> Result<(), StepError> {
-        let mut program = Program::new();
-        for _ in 0..batch.count {
+        let order = end.series.order;
+        let mut sends = Vec::new();
+        for position in 0..batch.count {
             let number = end.number();
-            self.sent
-                .write(number, &memory::message(number, 0, end.bytes))?;
-            let pair = &mut end.queues.pair;
-            pair.receive.post(&[self.returned.segment(number)])?;
-            let wqe = Wqe::send(&[self.sent.segment(number)]).signalled();
-            let prepared = pair.send.prepare(&wqe)?;
-            let wait = pair.receive_completions.take_wait()?;
+            let returned = match order {
+                Order::InOrder => number,
+                // The other process returns the last message first.
+                Order::OutOfOrder => batch.first.wrapping_add(batch.count - 1 - position),
+            };
+            end.queues.receive(self.returned.segment(returned))?;
+            sends.push(end.queues.send(self.sent.segment(number))?);
+            batch
+                .waits
+                .push(end.queues.pair.receive_completions.take_wait()?);
+        }
+        match order {
+            Order::InOrder => self.queue_in_order(end, batch, &sends),
+            Order::OutOfOrder => self.queue_last_first(end, batch, &sends),
+        }
+    }
+
+    /// What is urgent comes first: after a message the next doorbell, then the words for the CPU.
+    fn queue_in_order(
+        &self,
+        end: &End<'_>,
+        batch: &Batch,
+        sends: &[Prepared],
+    ) -> Result<(), StepError> {
+        let mut program = Program::new();
+        program.ring(&sends[0]);
+        for (position, wait) in batch.waits.iter().enumerate() {
+            program.until(wait, true);
+            end.session.compute(&mut program)?;
+            if let Some(next) = sends.get(position + 1) {
+                program.ring(next);
+            }
+            let number = batch.first.wrapping_add(position as u32);
             program
-                .ring(&prepared)
-                .wait(&wait, true)
+                .release(wait)
                 .write32(&self.progress, PROGRESS, number);
-            batch.waits.push(wait);
         }
         Ok(program.post_to(&end.session.stream, end.session.capabilities)?)
     }
 
-    /// Waits for a batch, and compares it.
-    fn finish(&mut self, end: &mut End<'_>, batch: &Batch) -> Result<Option<String>, StepError> {
+    fn queue_last_first(
+        &self,
+        end: &End<'_>,
+        batch: &Batch,
+        sends: &[Prepared],
+    ) -> Result<(), StepError> {
+        let mut program = Program::new();
+        for prepared in sends {
+            program.ring(prepared);
+        }
+        for (count, wait) in (0..).zip(batch.waits.iter().rev()) {
+            program.until(wait, true);
+            end.session.compute(&mut program)?;
+            let number = batch.first.wrapping_add(count);
+            program
+                .release(wait)
+                .write32(&self.progress, PROGRESS, number);
+        }
+        Ok(program.post_to(&end.session.stream, end.session.capabilities)?)
+    }
+
+    /// Waits for a batch.
+    fn finish(&mut self, end: &mut End<'_>, batch: &Batch) -> Result<(), StepError> {
         let watched = batch.waits.iter().map(Watched::completion).collect();
         let guard = end.session.watchdog.watch(watched, end.session.timeout);
         let last = batch.first.wrapping_add(batch.count - 1);
@@ -192,13 +270,14 @@ impl Loop {
             return Err(end.why(failure));
         }
         end.queues.completed()?;
-        for number in (0..batch.count).map(|number| batch.first.wrapping_add(number)) {
-            let found = self.returned.read(end.session, number)?;
-            if let Some(why) = memory::wrong(number, self.mark, &found) {
-                return Ok(Some(why));
-            }
-        }
-        Ok(None)
+        Ok(())
+    }
+
+    /// Why a returned message is wrong.
+    fn wrong(&self, end: &End<'_>, number: u32) -> Result<Option<String>, StepError> {
+        let found = self.returned.read(end.session, number)?;
+        let why = slots::wrong(number, self.mark.wrapping_add(number), &found);
+        Ok(why.map(|why| format!("returned {why}")))
     }
 
     /// The CPU rings the doorbell and polls.
@@ -211,19 +290,18 @@ impl Loop {
         end.peer.expect(&Message::Ready, STEP_TIME)?;
         for _ in 0..messages {
             let number = end.number();
-            self.sent
-                .write(number, &memory::message(number, 0, end.bytes))?;
-            let pair = &mut end.queues.pair;
-            pair.receive.post(&[self.returned.segment(number)])?;
-            let wqe = Wqe::send(&[self.sent.segment(number)]).signalled();
-            let prepared = pair.send.prepare(&wqe)?;
+            let message = slots::message(number, 0, end.series.bytes);
+            self.sent.write(number, &message)?;
+            end.queues.receive(self.returned.segment(number))?;
+            let prepared = end.queues.send(self.sent.segment(number))?;
             let begun = Instant::now();
             prepared.ring()?;
             end.arrives()?;
+            end.session.computed()?;
             times.push(begun.elapsed().as_secs_f64() / 2.0);
-            let found = self.returned.read(end.session, number)?;
-            if let Some(why) = memory::wrong(number, self.mark, &found) {
-                return Ok((times, Some(why)));
+            let wrong = self.wrong(end, number)?;
+            if wrong.is_some() {
+                return Ok((times, wrong));
             }
         }
         Ok((times, None))

@@ -6,7 +6,6 @@
 mod child;
 mod end;
 mod local;
-mod memory;
 mod pair;
 mod peer;
 mod remote;

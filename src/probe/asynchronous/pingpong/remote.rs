@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use gdsync::queue::Wait;
-use gdsync::wire::Wqe;
 use gdsync::{Program, Watched};
 
 use super::super::plan::cpu_messages;
-use super::end::{BATCHES, End, STEP, STEP_TIME};
-use super::memory::{CHANGED, Slots};
+use super::super::settings::{BATCHES, Order};
+use super::super::slots::{CHANGED, Slots};
+use super::end::{End, STEP_TIME};
 use super::peer::Message;
 use super::trial;
 use crate::probe::events::Reporter;
@@ -21,8 +21,10 @@ struct Batch {
     done: gpu::Event,
 }
 
-pub fn run(end: &mut End<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
-    let (slots, _) = Slots::new(end.session, &end.queues, end.slots(), end.bytes)?;
+/// Returns the messages of one series; false if no other one should follow.
+pub fn run(end: &mut End<'_>, reporter: &mut Reporter<'_>) -> Result<bool, StepError> {
+    let (count, bytes, step) = (end.series.slots(), end.series.bytes, end.step());
+    let (slots, _) = Slots::new(end.session, &end.queues, count, bytes)?;
     // Unpredictable for the local process.
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -30,12 +32,12 @@ pub fn run(end: &mut End<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepErr
     let mark = (now.subsec_nanos() ^ std::process::id().rotate_left(16)) | 1;
     reporter.doing_for("the first message of the other process", STEP_TIME)?;
     if !trial::remote(end, &slots, mark)? {
-        return Ok(());
+        return Ok(false);
     }
     let messages = end.messages();
     let mut left = messages;
     while left > 0 {
-        let count = left.min(STEP);
+        let count = left.min(step);
         reporter.doing_for(
             format!("{count} messages that a stream sends back"),
             STEP_TIME,
@@ -44,7 +46,7 @@ pub fn run(end: &mut End<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepErr
         left -= count;
     }
     let messages = cpu_messages(messages);
-    let portions = messages.div_ceil(STEP);
+    let portions = messages.div_ceil(step);
     reporter.doing_for(
         format!("{messages} messages that the CPU sends back"),
         STEP_TIME * portions,
@@ -52,7 +54,8 @@ pub fn run(end: &mut End<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepErr
     by_cpu(end, &slots, mark, messages)?;
     end.peer.send(Message::Mark(mark));
     // Keeps the queues until the last messages have arrived.
-    end.peer.expect(&Message::Ready, STEP_TIME)
+    end.peer.expect(&Message::Ready, STEP_TIME)?;
+    Ok(true)
 }
 
 fn by_stream(end: &mut End<'_>, slots: &Slots, mark: u32, messages: u32) -> Result<(), StepError> {
@@ -74,10 +77,10 @@ fn run_batches(
     in_flight: &mut VecDeque<Batch>,
 ) -> Result<(), StepError> {
     let mut left = messages;
-    let mut is_ready = false;
     while left > 0 || !in_flight.is_empty() {
         while left > 0 && in_flight.len() < BATCHES {
-            let count = left.min(end.batch);
+            let is_first = left == messages;
+            let count = left.min(end.series.batch);
             left -= count;
             // Added before its operations are queued, so that a failure can release its waits.
             in_flight.push_back(Batch {
@@ -87,10 +90,9 @@ fn run_batches(
             if let Some(batch) = in_flight.back_mut() {
                 queue(end, slots, mark, count, batch)?;
             }
-        }
-        if !is_ready {
-            end.peer.send(Message::Ready);
-            is_ready = true;
+            if is_first || end.announces_batches() {
+                end.ready();
+            }
         }
         if let Some(batch) = in_flight.front() {
             let watched = batch.waits.iter().map(Watched::completion).collect();
@@ -111,7 +113,7 @@ fn run_batches(
     Ok(())
 }
 
-/// Queues messages in the stream: wait, change, ring.
+/// Queues messages in the stream: wait, change, ring, and what is less urgent after that.
 fn queue(
     end: &mut End<'_>,
     slots: &Slots,
@@ -119,23 +121,32 @@ fn queue(
     count: u32,
     batch: &mut Batch,
 ) -> Result<(), StepError> {
-    let mut program = Program::new();
+    let mut numbers = Vec::new();
     for _ in 0..count {
         let number = end.number();
-        let pair = &mut end.queues.pair;
-        pair.receive.post(&[slots.segment(number)])?;
-        let wait = pair.receive_completions.take_wait()?;
-        let wqe = Wqe::send(&[slots.segment(number)]).signalled();
-        let prepared = pair.send.prepare(&wqe)?;
+        end.queues.receive(slots.segment(number))?;
+        batch
+            .waits
+            .push(end.queues.pair.receive_completions.take_wait()?);
+        numbers.push(number);
+    }
+    let mut work: Vec<(u32, &Wait)> = numbers.into_iter().zip(&batch.waits).collect();
+    if end.series.order == Order::OutOfOrder {
+        work.reverse();
+    }
+    let mut program = Program::new();
+    for (number, wait) in work {
+        let prepared = end.queues.send(slots.segment(number))?;
+        program.until(wait, true);
+        end.session.compute(&mut program)?;
         program
-            .wait(&wait, true)
             .write32(
                 &slots.place,
                 slots.at(number) + CHANGED,
                 mark.wrapping_add(number),
             )
-            .ring(&prepared);
-        batch.waits.push(wait);
+            .ring(&prepared)
+            .release(wait);
     }
     program.post_to(&end.session.stream, end.session.capabilities)?;
     Ok(end.session.stream.record(&batch.done)?)
@@ -143,20 +154,18 @@ fn queue(
 
 fn by_cpu(end: &mut End<'_>, slots: &Slots, mark: u32, messages: u32) -> Result<(), StepError> {
     let first = end.next;
-    end.queues.pair.receive.post(&[slots.segment(first)])?;
-    end.peer.send(Message::Ready);
+    end.queues.receive(slots.segment(first))?;
+    end.ready();
     for left in (0..messages).rev() {
         let number = end.number();
         end.arrives()?;
+        end.session.computed()?;
         slots.change(number, mark.wrapping_add(number))?;
-        let pair = &mut end.queues.pair;
         if left > 0 {
             // Before the answer, which triggers the next message.
-            pair.receive
-                .post(&[slots.segment(number.wrapping_add(1))])?;
+            end.queues.receive(slots.segment(number.wrapping_add(1)))?;
         }
-        let wqe = Wqe::send(&[slots.segment(number)]).signalled();
-        pair.send.prepare(&wqe)?.ring()?;
+        end.queues.send(slots.segment(number))?.ring()?;
     }
     Ok(())
 }

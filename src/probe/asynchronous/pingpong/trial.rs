@@ -2,10 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use gdsync::wire::Wqe;
-
+use super::super::slots::{self, Slots};
 use super::end::End;
-use super::memory::{self, Slots};
 use super::peer::Message;
 use crate::probe::failure::StepError;
 
@@ -16,20 +14,19 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 pub fn local(
     end: &mut End<'_>,
     sent: &Slots,
-    slots: &Slots,
+    returned: &Slots,
 ) -> Result<Result<u32, String>, StepError> {
     let number = end.number();
     end.peer.expect(&Message::Ready, Duration::ZERO)?;
-    end.queues.pair.receive.post(&[slots.segment(number)])?;
-    sent.write(number, &memory::message(number, 0, end.bytes))?;
-    let wqe = Wqe::send(&[sent.segment(number)]).signalled();
-    end.queues.pair.send.prepare(&wqe)?.ring()?;
+    end.queues.receive(returned.segment(number))?;
+    sent.write(number, &slots::message(number, 0, end.series.bytes))?;
+    end.queues.send(sent.segment(number))?.ring()?;
     let begun = Instant::now();
-    let mut returned = false;
+    let mut has_returned = false;
     loop {
         // Before the channel: the peer sends `Arrived` before its message.
         match end.queues.completed() {
-            Ok(count) => returned |= count > 0,
+            Ok(count) => has_returned |= count > 0,
             Err(failed @ StepError::Wqe { .. }) => return unreached(end, gpu::sentence(&failed)),
             Err(other) => return Err(other),
         }
@@ -40,7 +37,7 @@ pub fn local(
             break;
         }
         if begun.elapsed() > TIMEOUT {
-            let where_to = match returned {
+            let where_to = match has_returned {
                 true => "the sending process received it itself",
                 false => "it did not arrive",
             };
@@ -49,17 +46,17 @@ pub fn local(
         std::thread::yield_now();
     }
     end.peer.expect(&Message::Arrived, Duration::ZERO)?;
-    if !returned {
+    if !has_returned {
         end.arrives()?;
     }
-    let found = slots.read(end.session, number)?;
+    let found = returned.read(end.session, number)?;
     // The message's number is 0, so the word is the mark.
-    let mark = found[memory::CHANGED..]
+    let mark = found[slots::CHANGED..]
         .first_chunk()
         .copied()
         .map(u32::from_ne_bytes);
     let mark = mark.unwrap_or_default();
-    match memory::wrong(number, mark, &found) {
+    match slots::wrong(number, mark, &found) {
         None => Ok(Ok(mark)),
         Some(why) => Err(StepError::Released(why)),
     }
@@ -75,8 +72,8 @@ fn unreached(end: &mut End<'_>, why: String) -> Result<Result<u32, String>, Step
 /// The remote side; false if the message does not arrive.
 pub fn remote(end: &mut End<'_>, slots: &Slots, mark: u32) -> Result<bool, StepError> {
     let number = end.number();
-    end.queues.pair.receive.post(&[slots.segment(number)])?;
-    end.peer.send(Message::Ready);
+    end.queues.receive(slots.segment(number))?;
+    end.ready();
     let begun = Instant::now();
     while end.queues.completed()? == 0 {
         match end.peer.peek()? {
@@ -94,7 +91,6 @@ pub fn remote(end: &mut End<'_>, slots: &Slots, mark: u32) -> Result<bool, StepE
     }
     end.peer.send(Message::Arrived);
     slots.change(number, mark.wrapping_add(number))?;
-    let wqe = Wqe::send(&[slots.segment(number)]).signalled();
-    end.queues.pair.send.prepare(&wqe)?.ring()?;
+    end.queues.send(slots.segment(number))?.ring()?;
     Ok(true)
 }

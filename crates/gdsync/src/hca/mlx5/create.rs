@@ -1,4 +1,5 @@
-//! Creates a queue pair of at least the requested depths: by verbs, or by DEVX if a part is in GPU memory.
+//! Creates a queue pair of at least the requested depths: by verbs, or by DEVX if a part is in GPU memory. One of datagrams is made ready
+//! to send.
 
 use std::sync::Arc;
 
@@ -6,6 +7,7 @@ use verbs::{CompletionQueue, Direct, QueuePair as Verbs, QueuePairOptions, Reset
 
 use super::queues::{self, Queues, wrap};
 use super::{Link, Shared, own, verbs_failed};
+use crate::hca::port::transport;
 use crate::hca::{QueuePair, Request};
 use crate::wire::{Depth, Transport};
 use crate::{Allocator, MemoryLocation};
@@ -26,10 +28,23 @@ pub(super) fn create(
     for depth in [request.send_completions, request.receive_completions] {
         Depth::completions(depth)?;
     }
-    if [request.queues, request.records, request.completions].contains(&MemoryLocation::Gpu) {
-        let (queues, pair) = own::create(shared, allocator, request)?;
+    let [sent, received] = request.completions;
+    if [request.queues, request.records, sent, received].contains(&MemoryLocation::Gpu) {
+        let firmware = own::Firmware {
+            devx: shared.devx()?,
+            domain: shared.port.domain.clone(),
+            transport: transport(request),
+            user_index: shared.next_index(),
+        };
+        let (queues, pair) = own::create(&firmware, allocator, request)?;
         let number = pair.number();
-        return Ok(finish(shared, number, queues, Link::Devx(pair)));
+        let link = match request.transport {
+            Transport::Connected => Link::Devx(shared.port.init_devx(pair)?),
+            Transport::Datagram => Link::DevxReady {
+                link: shared.port.ready_devx(pair, request.key)?,
+            },
+        };
+        return Ok(finish(shared, number, queues, link));
     }
     let context = shared.port.domain.context();
     // The provider adds one and rounds up to a power of two.
@@ -46,12 +61,17 @@ pub(super) fn create(
         allocator,
         &pair,
         [&sent, &received],
-        Transport::Connected,
+        request.transport,
         request.waiting,
     )?;
-    let pair = shared.port.init(pair)?;
     let number = pair.number();
-    Ok(finish(shared, number, queues, Link::Init(pair)))
+    let link = match request.transport {
+        Transport::Connected => Link::Init(shared.port.init(pair)?),
+        Transport::Datagram => Link::Ready {
+            link: shared.port.ready(pair, request.key)?,
+        },
+    };
+    Ok(finish(shared, number, queues, link))
 }
 
 fn finish(shared: &Arc<Shared>, number: u32, queues: Queues, link: Link) -> QueuePair {
@@ -80,7 +100,7 @@ fn pair(
     let mut requests = request.send_blocks;
     loop {
         let options = QueuePairOptions {
-            transport: verbs::Transport::Rc,
+            transport: transport(request),
             send_depth: requests,
             receive_depth: request.receives,
             send_pieces: 1,

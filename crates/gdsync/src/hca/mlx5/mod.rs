@@ -11,7 +11,7 @@
 
 mod address;
 mod create;
-mod own;
+pub mod own;
 mod queues;
 
 pub use address::datagram;
@@ -26,6 +26,7 @@ use verbs::{Context, Direct, Init, ProtectionDomain, QueuePair as Verbs, Rts};
 
 use super::port::{Error, Options, Port, failed, register};
 use super::{Access, Endpoint, Hca, MemoryRegion, QueuePair, Request, RetryPolicy};
+use crate::wire::Datagram;
 use crate::{Allocator, Place};
 
 /// A port of an mlx5 device.
@@ -179,6 +180,11 @@ impl Hca for Mlx5Hca {
             Some(Link::Connecting | Link::Gone) => Ok(()),
         };
         failed.map_err(verbs_failed("move a queue pair to the error state"))
+    }
+
+    fn datagram(&self, _: Endpoint, remote: Endpoint, key: u32) -> Result<Datagram, crate::Error> {
+        // The address does not depend on the handle.
+        datagram(&self.shared.port.datagram(remote, key)?)
     }
 
     fn register(&self, place: &Place, access: Access) -> Result<MemoryRegion, crate::Error> {

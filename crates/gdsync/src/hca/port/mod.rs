@@ -6,8 +6,9 @@ mod region;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 use verbs::{
-    Access, Address, Behaviour, CompletionQueue, Context, Gid, Init, LinkLayer, MOST_PIECES, Peer,
-    PortState, ProtectionDomain, QueuePair, QueuePairOptions, Reset, Route, Rts, Transport, devx,
+    Access, Address, Behaviour, CompletionQueue, Context, Datagram, Gid, Init, LinkLayer,
+    MOST_PIECES, Peer, PortState, ProtectionDomain, QueuePair, QueuePairOptions, Reset, Route, Rts,
+    Transport, devx,
 };
 
 pub use error::Error;
@@ -15,6 +16,7 @@ pub(in crate::hca) use error::failed;
 pub(in crate::hca) use region::register;
 
 use super::{Endpoint, Path, Request, RetryPolicy};
+use crate::wire;
 
 /// Port of a device and its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,13 +69,16 @@ pub(in crate::hca) struct Room {
 }
 
 impl<L> VerbsPair<L> {
-    pub(in crate::hca) fn map<T>(self, link: impl FnOnce(L) -> T) -> VerbsPair<T> {
-        VerbsPair {
-            link: link(self.link),
+    pub(in crate::hca) fn try_map<T, E>(
+        self,
+        link: impl FnOnce(L) -> Result<T, E>,
+    ) -> Result<VerbsPair<T>, E> {
+        Ok(VerbsPair {
+            link: link(self.link)?,
             sent: self.sent,
             received: self.received,
             room: self.room,
-        }
+        })
     }
 }
 
@@ -81,10 +86,26 @@ impl<L> VerbsPair<L> {
 const READS: u8 = 16;
 /// PSNs have 24 bits.
 const PSN: u32 = 0xff_ffff;
+const TO_INIT: &str = "move a queue pair to INIT";
 const TO_RTR: &str = "connect a queue pair with the remote side";
 const TO_RTS: &str = "make a queue pair ready to send";
 /// RNR retry count that NICs treat as unlimited.
 const UNLIMITED: u8 = 7;
+
+/// The remote end of datagrams: none.
+const NO_PEER: Peer = Peer {
+    address: Address { lid: 0, gid: None },
+    queue_pair: 0,
+    psn: 0,
+};
+
+/// The transport for verbs.
+pub(in crate::hca) fn transport(request: &Request) -> Transport {
+    match request.transport {
+        wire::Transport::Connected => Transport::Rc,
+        wire::Transport::Datagram => Transport::Ud,
+    }
+}
 
 impl Port {
     pub(in crate::hca) fn open(context: &Context, options: Options) -> Result<Self, Error> {
@@ -138,7 +159,7 @@ impl Port {
     pub(in crate::hca) fn queue_pair(
         &self,
         request: &Request,
-    ) -> Result<VerbsPair<QueuePair<Init>>, Error> {
+    ) -> Result<VerbsPair<QueuePair<Reset>>, Error> {
         let context = self.domain.context();
         let (sends, receives) = (
             request.send_blocks.min(self.requests),
@@ -153,7 +174,7 @@ impl Port {
         let mut pieces = MOST_PIECES as u32;
         loop {
             let options = QueuePairOptions {
-                transport: Transport::Rc,
+                transport: transport(request),
                 send_depth: sends,
                 receive_depth: receives,
                 send_pieces: pieces,
@@ -163,7 +184,7 @@ impl Port {
             match self.domain.queue_pair(options, &sent, &received) {
                 Ok(pair) => {
                     return Ok(VerbsPair {
-                        link: self.init(pair)?,
+                        link: pair,
                         sent,
                         received,
                         room: Room { sends, receives },
@@ -175,17 +196,73 @@ impl Port {
         }
     }
 
-    pub(in crate::hca) fn number(&self) -> u8 {
-        self.options.port
-    }
-
     /// Moves a queue pair to INIT on this port.
     pub(in crate::hca) fn init<D>(
         &self,
         pair: QueuePair<Reset, D>,
     ) -> Result<QueuePair<Init, D>, Error> {
         let pair = pair.init(self.options.port, Access::ALL, 0);
-        pair.map_err(failed("move a queue pair to INIT"))
+        pair.map_err(failed(TO_INIT))
+    }
+
+    /// [`Self::init`] for a queue pair created by DEVX.
+    pub(in crate::hca) fn init_devx(
+        &self,
+        pair: devx::QueuePair<Reset>,
+    ) -> Result<devx::QueuePair<Init>, Error> {
+        let pair = pair.init(self.options.port, Access::ALL, 0);
+        pair.map_err(failed(TO_INIT))
+    }
+
+    /// Makes a queue pair of datagrams ready to send.
+    pub(in crate::hca) fn ready<D>(
+        &self,
+        pair: QueuePair<Reset, D>,
+        key: u32,
+    ) -> Result<QueuePair<Rts, D>, Error> {
+        let pair = pair
+            .init(self.options.port, Access::default(), key)
+            .map_err(failed(TO_INIT))?;
+        let pair = pair
+            .ready_to_receive(self.route(), NO_PEER, Behaviour::of(self.mtu))
+            .map_err(failed(TO_RTR))?;
+        pair.ready_to_send(0, Behaviour::of(self.mtu))
+            .map_err(failed(TO_RTS))
+    }
+
+    /// [`Self::ready`] for a queue pair created by DEVX.
+    pub(in crate::hca) fn ready_devx(
+        &self,
+        pair: devx::QueuePair<Reset>,
+        key: u32,
+    ) -> Result<devx::QueuePair<Rts>, Error> {
+        let pair = pair
+            .init(self.options.port, Access::default(), key)
+            .map_err(failed(TO_INIT))?;
+        let pair = pair
+            .ready_to_receive(self.route(), NO_PEER, Behaviour::of(self.mtu))
+            .map_err(failed(TO_RTR))?;
+        pair.ready_to_send(0, Behaviour::of(self.mtu))
+            .map_err(failed(TO_RTS))
+    }
+
+    /// The destination of datagrams to a remote queue pair.
+    pub(in crate::hca) fn datagram(&self, remote: Endpoint, key: u32) -> Result<Datagram, Error> {
+        let path = self.check(remote)?;
+        let address = self.address(remote, path);
+        let datagram = self.domain.datagram(self.route(), address, remote.qpn, key);
+        datagram.map_err(failed("create an address handle"))
+    }
+
+    fn route(&self) -> Route {
+        Route::of(self.options.port, self.gid.map_or(0, |gid| gid.index as u8))
+    }
+
+    fn address(&self, remote: Endpoint, path: Path) -> Address {
+        Address {
+            lid: remote.lid,
+            gid: self.gid.and(path.gid),
+        }
     }
 
     /// The endpoint of a queue pair of this port. Its PSN is random, so packets of an earlier queue pair with the same QPN are
@@ -260,12 +337,9 @@ impl Port {
         (remote, path): (Endpoint, Path),
         retry: RetryPolicy,
     ) -> (Route, Peer, Behaviour) {
-        let route = Route::of(self.options.port, self.gid.map_or(0, |gid| gid.index as u8));
+        let route = self.route();
         let peer = Peer {
-            address: Address {
-                lid: remote.lid,
-                gid: self.gid.and(path.gid),
-            },
+            address: self.address(remote, path),
             queue_pair: remote.qpn,
             psn: path.psn,
         };

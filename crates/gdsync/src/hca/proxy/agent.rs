@@ -6,8 +6,8 @@ use verbs::{BorrowedHandle, CompletionQueue};
 
 use super::create::{bounce, keep};
 use super::engine::{Engine, step};
-use super::pair::{Borrowed, Link};
-use super::{Shared, State, sends};
+use super::pair::{AddressHandle, Borrowed, Link};
+use super::{Shared, State};
 use crate::hca::port::{Room, VerbsPair};
 use crate::hca::rings::Rings;
 use crate::hca::{Endpoint, QueuePair, Request};
@@ -106,13 +106,11 @@ impl ServedPair {
     #[must_use]
     pub fn address(&self, handle: BorrowedHandle) -> Option<AddressVector> {
         let mut state = self.shared.lock();
-        let handles = &mut state.pairs.get_mut(&self.number)?.handles;
-        let known = handles.iter().position(|known| *known == handle);
-        let index = known.unwrap_or_else(|| {
-            handles.push(handle);
-            handles.len() - 1
-        });
-        Some(sends::address(index))
+        let pair = state.pairs.get_mut(&self.number)?;
+        Some(pair.address(
+            |known| matches!(known, AddressHandle::Borrowed(known) if *known == handle),
+            || AddressHandle::Borrowed(handle),
+        ))
     }
 
     /// Wakes the thread, after a stream was given work.

@@ -24,14 +24,11 @@ pub(super) fn create(
     let bounce = bounce(&port.domain, request.send_blocks)?;
     let pair = port.queue_pair(request)?;
     let endpoint = port.endpoint(pair.link.number());
-    let (pair, _) = keep(
-        shared,
-        rings,
-        bounce,
-        pair.map(Link::Init),
-        endpoint,
-        Transport::Connected,
-    )?;
+    let pair = pair.try_map(|link| match request.transport {
+        Transport::Connected => port.init(link).map(Link::Init),
+        Transport::Datagram => port.ready(link, request.key).map(Link::Ready),
+    })?;
+    let (pair, _) = keep(shared, rings, bounce, pair, endpoint, request.transport)?;
     Ok(pair)
 }
 

@@ -5,7 +5,7 @@
 //! [`ProxyHca`] creates and connects queue pairs and registers memory; an [`Agent`] serves queue pairs that a C program connects
 //! and registers memory for itself.
 //!
-//! Queue pairs of [`ProxyHca`] are reliable connections; an [`Agent`] serves datagrams too, to the program's address handles. Keys in WQEs are verbs keys. A WQE that verbs cannot post
+//! Queue pairs are reliable connections, or send datagrams: an [`Agent`] to the program's address handles. Keys in WQEs are verbs keys. A WQE that verbs cannot post
 //! (unregistered memory, too many SGEs) completes in order with the syndrome that a NIC would write. After an error all current
 //! and later work is flushed, so no stream waits forever. For a work request that the device never completes, use the
 //! [`Watchdog`](crate::Watchdog).
@@ -34,9 +34,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::inbox::Inbox;
 use super::port::Port;
 use super::{Access, Endpoint, Hca, MemoryRegion, QueuePair, Request, RetryPolicy};
+use crate::wire::Datagram;
 use crate::{Allocator, Place};
 use engine::Engine;
-use pair::{Link, Pair};
+use pair::{AddressHandle, Link, Pair};
 use region::{MemoryRegions, Region};
 
 /// A proxy HCA. Dropping it ends its thread, flushes posted work and ignores later doorbells.
@@ -178,6 +179,26 @@ impl Hca for ProxyHca {
         drop(state);
         self.shared().bell.wake();
         Ok(())
+    }
+
+    fn datagram(
+        &self,
+        local: Endpoint,
+        remote: Endpoint,
+        key: u32,
+    ) -> Result<Datagram, crate::Error> {
+        // Without the lock: path resolution may take long.
+        let handle = self.port.datagram(remote, key)?;
+        let mut state = self.shared().lock();
+        let qpn = local.qpn;
+        let mut pairs = state.pairs.values_mut();
+        let pair = pairs.find(|pair| pair.endpoint.qpn == qpn);
+        let pair = pair.ok_or(crate::Error::NoQueuePair { qpn })?;
+        Ok(Datagram {
+            qpn: remote.qpn,
+            key,
+            path: pair.address(|_| false, || AddressHandle::Own(handle)),
+        })
     }
 
     fn register(&self, place: &Place, access: Access) -> Result<MemoryRegion, crate::Error> {

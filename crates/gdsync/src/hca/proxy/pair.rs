@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use verbs::{
-    BorrowedHandle, Buffer, CompletionQueue, Init, MemoryRegion, QueuePair, Rts, State,
-    WorkCompletion,
+    BorrowedHandle, Buffer, CompletionQueue, Datagram, Handle, Init, MemoryRegion, QueuePair, Rts,
+    State, WorkCompletion,
 };
 
 use crate::hca::Endpoint;
@@ -22,8 +22,8 @@ pub(super) struct Pair {
     pub received: CompletionQueue,
     pub endpoint: Endpoint,
     pub transport: Transport,
-    /// A program's address handles. The addresses in WQEs are indexes.
-    pub handles: Vec<BorrowedHandle>,
+    /// Address handles. The addresses in WQEs are indexes.
+    pub handles: Vec<AddressHandle>,
     /// The remote QPN, once connected.
     pub peer: u32,
     pub room: Room,
@@ -64,6 +64,22 @@ pub(super) enum Link {
     Borrowed(Borrowed),
     /// Destroyed.
     Gone,
+}
+
+/// An address handle.
+#[derive(Debug)]
+pub(super) enum AddressHandle {
+    Own(Datagram),
+    Borrowed(BorrowedHandle),
+}
+
+impl AddressHandle {
+    pub(super) fn get(&self) -> Handle<'_> {
+        match self {
+            Self::Own(datagram) => Handle::Own(datagram),
+            Self::Borrowed(handle) => Handle::Borrowed(*handle),
+        }
+    }
 }
 
 /// A program's queue pair and its last known state.

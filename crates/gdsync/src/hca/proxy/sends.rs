@@ -1,8 +1,8 @@
 //! Reads doorbells and send WQEs, and posts them to verbs.
 
-use verbs::{BorrowedHandle, Remote, Sge, Work};
+use verbs::{Handle, Remote, Sge, Work};
 
-use super::pair::{InFlight, Link, Pair};
+use super::pair::{AddressHandle, InFlight, Link, Pair};
 use super::receives::by_key;
 use super::region::MemoryRegions;
 use crate::hca::rings::brings;
@@ -155,7 +155,7 @@ fn request(pair: &mut Pair, regions: &MemoryRegions, entry: &Wqe) -> Result<Post
         Operation::Nop => return Ok(PostResult::Nop),
         Operation::Send { immediate } => match &entry.datagram {
             Some(to) => Work::SendBy {
-                handle: handle(pair, &to.path).ok_or(Syndrome::LocalOperation)?,
+                handle: handle(&pair.handles, &to.path).ok_or(Syndrome::LocalOperation)?,
                 queue_pair: to.qpn,
                 qkey: to.key,
                 immediate,
@@ -221,21 +221,32 @@ fn request(pair: &mut Pair, regions: &MemoryRegions, entry: &Wqe) -> Result<Post
     }
 }
 
-/// The address in WQEs of the handle with this index.
-pub(super) fn address(index: usize) -> AddressVector {
-    AddressVector {
-        has_route: true,
-        route: GlobalRoute {
-            gid: (index as u128).to_be_bytes(),
-            ..GlobalRoute::default()
-        },
-        ..AddressVector::default()
+impl Pair {
+    /// The address in WQEs of the handle that `is_it` finds, or of a new one.
+    pub(super) fn address(
+        &mut self,
+        is_it: impl Fn(&AddressHandle) -> bool,
+        new: impl FnOnce() -> AddressHandle,
+    ) -> AddressVector {
+        let known = self.handles.iter().position(is_it);
+        let index = known.unwrap_or_else(|| {
+            self.handles.push(new());
+            self.handles.len() - 1
+        });
+        AddressVector {
+            has_route: true,
+            route: GlobalRoute {
+                gid: (index as u128).to_be_bytes(),
+                ..GlobalRoute::default()
+            },
+            ..AddressVector::default()
+        }
     }
 }
 
-fn handle(pair: &Pair, path: &AddressVector) -> Option<BorrowedHandle> {
+fn handle<'h>(handles: &'h [AddressHandle], path: &AddressVector) -> Option<Handle<'h>> {
     let index = usize::try_from(u128::from_be_bytes(path.route.gid)).ok()?;
-    pair.handles.get(index).copied()
+    handles.get(index).map(AddressHandle::get)
 }
 
 /// Copies inline data to registered memory.

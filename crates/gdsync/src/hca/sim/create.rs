@@ -6,7 +6,6 @@ use super::Shared;
 use super::pair::Pair;
 use crate::hca::rings::Rings;
 use crate::hca::{Endpoint, QueuePair, Request, RetryPolicy};
-use crate::wire::Transport;
 use crate::{Allocator, Error};
 
 /// Creates a queue pair in `allocator`'s memory.
@@ -18,10 +17,12 @@ pub(super) fn create(
     let rings = Rings::take(allocator, request)?;
     let mut state = shared.lock();
     let qpn = state.new_qpn();
-    let (send_queue, receive_queue) = rings.local(qpn, Transport::Connected)?;
+    let (send_queue, receive_queue) = rings.local(qpn, request.transport)?;
     let [send_completions, receive_completions] = rings.completers;
     let pair = Pair {
         qpn,
+        transport: request.transport,
+        key: request.key,
         send: rings.send,
         receive: rings.receive,
         send_completions,

@@ -43,6 +43,7 @@ fn receive(state: &mut State, mut message: Message) {
         Body::Answer(answer) => {
             requester::answer_arrived(state, message.to.qpn, message.sequence, answer)
         }
+        Body::Datagram { .. } => responder::datagram(state, Message { body, ..message }),
         Body::Request(operation) => {
             if let Some(outcome) = responder::respond(state, &message, operation) {
                 answer(state, &message, outcome);

@@ -1,11 +1,11 @@
 //! Reads doorbells, records and send WQEs.
 
 use super::fault::Violation;
-use super::link::RemoteOperation;
+use super::link::{Body, LONGEST_DATAGRAM, RemoteOperation};
 use super::pair::Pair;
 use super::region::{LONGEST, MemoryRegions};
 use super::state::State;
-use crate::wire::{Control, Decoded, Operation, Payload, Syndrome, Transport, Wqe};
+use crate::wire::{Control, Datagram, Decoded, Operation, Payload, Syndrome, Wqe};
 
 /// Polls the doorbell. True if it was rung.
 pub(super) fn poll_doorbell(state: &mut State, pair: &mut Pair) -> bool {
@@ -77,7 +77,40 @@ pub(super) fn fetch(state: &mut State, pair: &Pair) -> Result<Decoded, WqeInfo> 
         return Err(unread());
     }
     let bytes = pair.send.blocks(control.blocks()).map_err(|_| unread())?;
-    Wqe::decode(&bytes, Transport::Connected).map_err(|_| unread())
+    Wqe::decode(&bytes, pair.transport).map_err(|_| unread())
+}
+
+/// The message of a payload.
+fn gather(regions: &MemoryRegions, payload: &Payload) -> Result<Vec<u8>, Syndrome> {
+    match payload {
+        Payload::Inline(bytes) => Ok(bytes.clone()),
+        Payload::Segments(segments) => regions
+            .gather(segments)
+            .map_err(|_| Syndrome::LocalProtection),
+    }
+}
+
+/// The datagram for the remote side. `own` is the Q_Key of the sender, which a Q_Key with the highest bit stands for (InfiniBand
+/// specification, 10.2.5).
+pub(super) fn datagram(
+    regions: &MemoryRegions,
+    entry: &Wqe,
+    to: &Datagram,
+    own: u32,
+) -> Result<Body, Syndrome> {
+    if entry.payload.bytes() > LONGEST_DATAGRAM {
+        return Err(Syndrome::LocalLength);
+    }
+    let Operation::Send { immediate } = entry.operation else {
+        return Err(Syndrome::LocalOperation);
+    };
+    Ok(Body::Datagram {
+        key: if to.key >> 31 == 0 { to.key } else { own },
+        level: to.path.rate_and_level & 0xf,
+        bytes: gather(regions, &entry.payload)?,
+        immediate,
+        solicited: entry.flags.solicited,
+    })
 }
 
 /// The request for the remote side; `None` for a no-op.
@@ -90,12 +123,7 @@ pub(super) fn request(
     if length > LONGEST {
         return Err(Syndrome::LocalLength);
     }
-    let bytes = || match &entry.payload {
-        Payload::Inline(bytes) => Ok(bytes.clone()),
-        Payload::Segments(segments) => regions
-            .gather(segments)
-            .map_err(|_| Syndrome::LocalProtection),
-    };
+    let bytes = || gather(regions, &entry.payload);
     let eight = if length == 8 {
         Ok(())
     } else {

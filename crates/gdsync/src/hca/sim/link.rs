@@ -1,4 +1,4 @@
-//! Messages between two HCAs: requests and answers. [`super::socket`] carries them between processes.
+//! Messages between two HCAs: requests, answers, and datagrams, which have none. [`super::socket`] carries them between processes.
 
 use std::fmt::Debug;
 
@@ -6,7 +6,7 @@ use crate::hca::Endpoint;
 use crate::hca::inbox::Inbox;
 use crate::wire::RemoteAddress;
 
-/// A link to another HCA's port. It delivers each message once and in order, until it fails for good.
+/// A link to another HCA's port. It delivers each message once and in order, until it fails for good. It may lose datagrams.
 pub trait Link: Debug + Send + Sync {
     /// Delivers a message without waiting for the remote side.
     ///
@@ -28,20 +28,36 @@ pub struct Message {
     pub from: Endpoint,
     /// The destination.
     pub to: Endpoint,
-    /// Number of the request, also in its answer.
+    /// Number of the request, also in its answer; without a meaning in a datagram.
     pub sequence: u64,
-    /// A request or an answer.
+    /// What it carries.
     pub body: Body,
 }
 
-/// A request or an answer.
+/// A request, an answer or a datagram.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
     /// A request.
     Request(RemoteOperation),
     /// An answer.
     Answer(Answer),
+    /// A datagram for a posted receive.
+    Datagram {
+        /// The Q_Key.
+        key: u32,
+        /// The service level.
+        level: u8,
+        /// The message.
+        bytes: Vec<u8>,
+        /// Immediate data.
+        immediate: Option<u32>,
+        /// Raise an event.
+        solicited: bool,
+    },
 }
+
+/// Longest datagram in bytes: the largest MTU.
+pub const LONGEST_DATAGRAM: u64 = 4096;
 
 /// A request to the remote side.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //!
 //! Like a NIC it checks keys, bounds and access rights, retries messages without a posted receive,
 //! and flushes a queue pair after an error. Each queue pair runs one request at a time, so every
-//! fence holds. It supports connections, not datagrams.
+//! fence holds. Datagrams without a receiver are lost, as on a NIC.
 //!
 //! Connect two HCAs of one process with [`SimHca::join`], of two with [`socket::join`], or
 //! implement [`Link`] and deliver messages to the other [inbox](SimHca::inbox).
@@ -57,7 +57,7 @@ pub mod socket;
 mod state;
 
 pub use fault::{Effect, Violation};
-pub use link::{Answer, Body, Gone, Link, Message, RemoteError, RemoteOperation};
+pub use link::{Answer, Body, Gone, LONGEST_DATAGRAM, Link, Message, RemoteError, RemoteOperation};
 
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -65,6 +65,7 @@ use std::thread::JoinHandle;
 
 use super::inbox::Inbox;
 use super::{Access, Endpoint, Hca, MemoryRegion, QueuePair, Request, RetryPolicy, completer};
+use crate::wire::{AddressVector, Datagram, Transport};
 use crate::{Allocator, Error, Place};
 use fault::Injection;
 use state::State;
@@ -191,6 +192,9 @@ impl Hca for SimHca {
             .pairs
             .get_mut(&qpn)
             .ok_or(Error::NoQueuePair { qpn })?;
+        if pair.transport == Transport::Datagram {
+            return Err(super::port::Error::Spent { qpn }.into());
+        }
         pair.connect(peer, timeout);
         drop(state);
         self.shared.inbox.wake();
@@ -208,6 +212,20 @@ impl Hca for SimHca {
         drop(state);
         self.shared.inbox.wake();
         Ok(())
+    }
+
+    fn datagram(&self, local: Endpoint, remote: Endpoint, key: u32) -> Result<Datagram, Error> {
+        let state = self.shared.lock();
+        let (qpn, lid) = (local.qpn, remote.lid);
+        if !state.pairs.contains_key(&qpn) {
+            return Err(Error::NoQueuePair { qpn });
+        }
+        if !state.links.contains_key(&lid) {
+            return Err(Error::Unreachable { lid });
+        }
+        let path = AddressVector::infiniband(lid, 0, 0, 0, None);
+        let qpn = remote.qpn;
+        Ok(Datagram { qpn, key, path })
     }
 
     fn register(&self, place: &Place, access: Access) -> Result<MemoryRegion, Error> {

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::completer::Completer;
 use crate::hca::rings::{ReceiveSide, SendSide};
 use crate::hca::{Endpoint, RetryPolicy};
-use crate::wire::Decoded;
+use crate::wire::{Decoded, Transport};
 
 pub(super) use super::completer::Mark;
 pub(super) use crate::hca::rings::brings;
@@ -13,6 +13,9 @@ pub(super) use crate::hca::rings::brings;
 #[derive(Debug)]
 pub(super) struct Pair {
     pub qpn: u32,
+    pub transport: Transport,
+    /// The Q_Key of datagrams.
+    pub key: u32,
     pub send: SendSide,
     pub receive: ReceiveSide,
     pub send_completions: Completer,

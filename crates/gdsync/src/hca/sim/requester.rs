@@ -4,11 +4,12 @@ use std::time::Instant;
 
 use super::failure::{complete, fail, fail_wqe, flush};
 use super::fault::{Effect, Injection};
-use super::fetch::{WqeInfo, fetch, poll_doorbell, request};
+use super::fetch::{WqeInfo, datagram, fetch, poll_doorbell, request};
 use super::link::{Answer, Body, RemoteError};
 use super::pair::{Attempt, InFlight, Mark, Pair, Stall, brings};
 use super::state::State;
-use crate::wire::{Completion, Decoded, Event, Payload, Syndrome};
+use crate::hca::Endpoint;
+use crate::wire::{Completion, Decoded, Event, Payload, Syndrome, Transport};
 
 /// One step of every queue pair. True if there was work.
 pub(super) fn step_all(state: &mut State) -> bool {
@@ -54,11 +55,8 @@ fn step(state: &mut State, pair: &mut Pair) -> bool {
     if pair.failed {
         return flush(state, pair) | rung;
     }
-    if pair.peer.is_none()
-        || pair.in_flight.is_some()
-        || pair.send.is_empty()
-        || is_stalled(state, pair)
-    {
+    let is_ready = pair.peer.is_some() || pair.transport == Transport::Datagram;
+    if !is_ready || pair.in_flight.is_some() || pair.send.is_empty() || is_stalled(state, pair) {
         return rung;
     }
     start(state, pair);
@@ -102,6 +100,17 @@ fn start(state: &mut State, pair: &mut Pair) {
     };
     if let Some((syndrome, vendor)) = attempt.fail {
         return fail_wqe(state, pair, &WqeInfo::of(&decoded), syndrome, vendor);
+    }
+    if let Some(to) = &decoded.entry.datagram {
+        return match datagram(&state.regions, &decoded.entry, to, pair.key) {
+            Ok(body) => {
+                let remote = Endpoint::new(to.path.lid, to.qpn);
+                // Ignored: a datagram without a receiver is lost.
+                let _ = state.send(pair.qpn, remote, 0, body);
+                finish(state, pair, decoded, Answer::Done(Vec::new()));
+            }
+            Err(syndrome) => fail_wqe(state, pair, &WqeInfo::of(&decoded), syndrome, 0),
+        };
     }
     let request = match request(&state.regions, &decoded.entry) {
         Ok(Some(request)) => request,

@@ -1,11 +1,13 @@
-//! The responder: executes requests of the remote side.
+//! The responder: executes requests of the remote side, and receives datagrams.
 
 use super::failure::fail;
 use super::fault::Violation;
-use super::link::{Answer, Message, RemoteError, RemoteOperation};
+use super::link::{Answer, Body, Message, RemoteError, RemoteOperation};
 use super::pair::{Mark, Pair};
 use super::state::State;
-use crate::wire::{Completion, DataSegment, Event, Failed, RemoteAddress, Syndrome};
+use crate::wire::{
+    Completion, DataSegment, Event, Failed, Origin, RemoteAddress, Syndrome, Transport,
+};
 use crate::{Error, Place};
 
 /// Executes the request in `message`, without the body. `None` for a duplicate of an earlier request, which a NIC recognises by its
@@ -38,6 +40,48 @@ pub(super) fn respond(
     Some(answer)
 }
 
+/// Receives a datagram; it is lost without a posted receive, or if it is for another queue pair.
+pub(super) fn datagram(state: &mut State, message: Message) {
+    let Body::Datagram {
+        key,
+        level,
+        bytes,
+        immediate,
+        solicited,
+    } = message.body
+    else {
+        return;
+    };
+    let Some(mut pair) = state.pairs.remove(&message.to.qpn) else {
+        return;
+    };
+    let is_receiver = pair.transport == Transport::Datagram && pair.key == key && !pair.failed;
+    if is_receiver {
+        let event = received(immediate);
+        let origin = Origin {
+            lid: message.from.lid,
+            level,
+            ..Origin::default()
+        };
+        let from = Some((message.from.qpn, origin));
+        let whole = [&[0; ROUTE_BYTES], &bytes[..]].concat();
+        if receive(state, &mut pair, &whole, (event, from), solicited).is_err() {
+            fail(&mut pair);
+        }
+    }
+    state.pairs.insert(message.to.qpn, pair);
+}
+
+/// Space before a datagram in its receive, for a GRH. These ports have none.
+const ROUTE_BYTES: usize = 40;
+
+fn received(immediate: Option<u32>) -> Event {
+    match immediate {
+        None => Event::Received,
+        Some(immediate) => Event::ReceivedImmediate { immediate },
+    }
+}
+
 /// Writes the error CQE of a receive.
 pub(super) fn failed(
     state: &mut State,
@@ -67,14 +111,13 @@ fn perform(
             immediate,
             solicited,
         } => {
-            let event = match immediate {
-                None => Event::Received,
-                Some(immediate) => Event::ReceivedImmediate { immediate },
-            };
-            Ok(match receive(state, pair, &bytes, event, solicited)? {
-                true => done,
-                false => Answer::NotReady,
-            })
+            let event = received(immediate);
+            Ok(
+                match receive(state, pair, &bytes, (event, None), solicited)? {
+                    true => done,
+                    false => Answer::NotReady,
+                },
+            )
         }
         RemoteOperation::Write {
             remote,
@@ -98,7 +141,7 @@ fn perform(
                     state,
                     pair,
                     bytes.len(),
-                    Event::Written { immediate },
+                    (Event::Written { immediate }, None),
                     solicited,
                     |_, _| Ok(()),
                 )?;
@@ -130,12 +173,15 @@ fn perform(
     }
 }
 
+/// QPN and path of a datagram's sender; `None` for the remote end of a connection.
+type Source = Option<(u32, Origin)>;
+
 /// Delivers a message to the posted receive; false if there is none.
 fn receive(
     state: &mut State,
     pair: &mut Pair,
     bytes: &[u8],
-    event: Event,
+    event: (Event, Source),
     solicited: bool,
 ) -> Result<bool, RemoteError> {
     if !pair.receive.is_posted() {
@@ -167,7 +213,7 @@ fn take(
     state: &mut State,
     pair: &mut Pair,
     length: usize,
-    event: Event,
+    (event, source): (Event, Source),
     solicited: bool,
     fill: impl FnOnce(&State, &[DataSegment]) -> Result<(), (Syndrome, RemoteError)>,
 ) -> Result<(), RemoteError> {
@@ -187,7 +233,10 @@ fn take(
     let mut completion = Completion::new(event, pair.qpn, counter);
     completion.bytes = length as u32;
     completion.solicited = solicited;
-    completion.source = pair.peer.map_or(0, |peer| peer.qpn);
+    (completion.source, completion.origin) = source.unwrap_or_else(|| {
+        let peer = pair.peer.map_or(0, |peer| peer.qpn);
+        (peer, Origin::default())
+    });
     complete(state, pair, completion);
     Ok(())
 }

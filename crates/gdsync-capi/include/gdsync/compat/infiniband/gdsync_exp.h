@@ -9,6 +9,9 @@
 #define GDSYNC_EXP_H
 
 #include <stdint.h>
+/* As MOFED's header, which programs rely on. */
+#include <stdio.h>
+#include <stdlib.h>
 
 #include <infiniband/verbs.h>
 
@@ -88,18 +91,37 @@ struct ibv_exp_qp_init_attr {
 };
 
 /*
- * As gds_poll_cq, for the verbs completion queue in a gds_cq. -ENOENT for other completion queues.
+ * As gds_poll_cq, gds_post_recv and gds_modify_qp, for the verbs objects in a gds_qp. -ENOENT for other objects.
  */
 int gds_poll_verbs_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
+int gds_post_verbs_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+int gds_modify_verbs_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
 
 END_C_DECLS
 
-/* Polls any completion queue: those of gds_create_qp must not be polled by rdma-core's ibv_poll_cq. */
+/* MOFED's verbs drove the queues of gds_create_qp too; rdma-core's must not. These functions take any object. */
+enum { GDS_EXP_OTHER = -2 /* -ENOENT */ };
+
 static inline int gds_exp_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 {
     const int count = gds_poll_verbs_cq(cq, num_entries, wc);
-    return count == -2 /* ENOENT */ ? ibv_poll_cq(cq, num_entries, wc) : count;
+    return count == GDS_EXP_OTHER ? ibv_poll_cq(cq, num_entries, wc) : count;
 }
+
+static inline int gds_exp_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+    const int answer = gds_post_verbs_recv(qp, wr, bad_wr);
+    return answer == GDS_EXP_OTHER ? ibv_post_recv(qp, wr, bad_wr) : answer;
+}
+
+static inline int gds_exp_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
+{
+    const int answer = gds_modify_verbs_qp(qp, attr, attr_mask);
+    return answer == GDS_EXP_OTHER ? ibv_modify_qp(qp, attr, attr_mask) : answer;
+}
+
 #define ibv_poll_cq gds_exp_poll_cq
+#define ibv_post_recv gds_exp_post_recv
+#define ibv_modify_qp gds_exp_modify_qp
 
 #endif /* GDSYNC_EXP_H */

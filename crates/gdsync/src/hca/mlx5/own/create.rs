@@ -4,28 +4,50 @@ use verbs::devx::{
     CompletionQueue as DevxCompletions, CompletionQueueOptions, Devx, QueuePair as DevxPair,
     QueuePairOptions, Registers, Spot,
 };
-use verbs::{Access, Init};
+use verbs::{ProtectionDomain, Reset};
 
 use super::memory::allocate;
 use crate::hca::Request;
 use crate::hca::mlx5::queues::{Queues, register};
-use crate::hca::mlx5::{Shared, verbs_failed};
+use crate::hca::mlx5::verbs_failed;
 use crate::queue::{
     CompletionParts, CompletionQueue, ReceiveParts, ReceiveQueue, SendParts, SendQueue,
 };
-use crate::wire::{BLOCK, SEGMENT, Transport};
+use crate::wire::{BLOCK, SEGMENT};
 use crate::{Allocator, MemoryLocation, Place};
 
 /// Distance of doorbell records in bytes: one cache line each.
 const APART: usize = 64;
 
-/// Software's queues and the DEVX objects.
-pub(in crate::hca::mlx5) fn create(
-    shared: &Shared,
+/// What creates a queue pair by DEVX, and of which transport.
+#[derive(Debug)]
+pub struct Firmware {
+    /// The NIC.
+    pub devx: Devx,
+    /// The protection domain.
+    pub domain: ProtectionDomain,
+    /// The transport: [`Request::transport`] does not tell RC from UC.
+    pub transport: verbs::Transport,
+    /// The user index in its CQEs, 24 bits.
+    pub user_index: u32,
+}
+
+/// Creates software's queues and the DEVX objects, in RESET.
+///
+/// # Errors
+///
+/// [`Error::Verbs`](crate::hca::port::Error::Verbs), [`Error::GpuQueues`](crate::hca::port::Error::GpuQueues),
+/// [`Error::Register`](crate::hca::port::Error::Register); [`crate::Error::NoMapping`] and errors of the allocation.
+pub fn create(
+    Firmware {
+        devx,
+        domain,
+        transport,
+        user_index,
+    }: &Firmware,
     allocator: &Allocator,
     request: &Request,
-) -> Result<(Queues, DevxPair<Init>), crate::Error> {
-    let devx = shared.devx()?;
+) -> Result<(Queues, DevxPair<Reset>), crate::Error> {
     let registers = devx
         .registers()
         .map_err(verbs_failed("allocate a doorbell register"))?;
@@ -34,28 +56,32 @@ pub(in crate::hca::mlx5) fn create(
     let receives = request.receives.max((BLOCK / stride.max(1)) as u32);
     let received = receives as usize * stride;
     let sent = request.send_blocks as usize * BLOCK;
-    let (rings, rings_spot) = allocate(allocator, &devx, request.queues, received + sent)?;
-    let (records, records_spot) = allocate(allocator, &devx, request.records, 3 * APART)?;
+    let (rings, rings_spot) = allocate(allocator, devx, request.queues, received + sent)?;
+    let (records, records_spot) = allocate(allocator, devx, request.records, 3 * APART)?;
     let spot = |at: usize| Spot {
         offset: records_spot.offset + at,
         ..records_spot.clone()
     };
-    let completions = |entries, at: usize| {
+    let completions = |shape, at: usize| {
         let records = (records.part(at, 8)?, spot(at));
-        completions(allocator, &devx, &registers, request, entries, records)
+        completions((allocator, devx, &registers), request, shape, records)
     };
-    let (send_completions, sent_devx) = completions(request.send_completions, APART)?;
-    let (receive_completions, received_devx) = completions(request.receive_completions, 2 * APART)?;
+    let [send_location, receive_location] = request.completions;
+    let (send_completions, sent_devx) =
+        completions((request.send_completions, send_location), APART)?;
+    let (receive_completions, received_devx) =
+        completions((request.receive_completions, receive_location), 2 * APART)?;
     let options = QueuePairOptions {
+        transport: *transport,
         send_blocks: request.send_blocks,
         receives,
         receive_stride: stride as u32,
         rings: rings_spot,
         records: spot(0),
         registers: registers.clone(),
-        user_index: shared.next_index(),
+        user_index: *user_index,
     };
-    let pair = devx.queue_pair(&shared.port.domain, &options, &sent_devx, &received_devx);
+    let pair = devx.queue_pair(domain, &options, &sent_devx, &received_devx);
     let pair = pair.map_err(verbs_failed("create a queue pair by DEVX"))?;
     let word = registers
         .register()
@@ -66,7 +92,7 @@ pub(in crate::hca::mlx5) fn create(
         record: records.part(4, 4)?,
         register: register(allocator, &word)?,
         qpn: pair.number(),
-        transport: Transport::Connected,
+        transport: request.transport,
     })?;
     let receive = ReceiveQueue::new(ReceiveParts {
         entries: receives,
@@ -75,8 +101,6 @@ pub(in crate::hca::mlx5) fn create(
         record: records.part(0, 4)?,
         qpn: pair.number(),
     })?;
-    let pair = pair.init(shared.port.number(), Access::ALL);
-    let pair = pair.map_err(verbs_failed("move a queue pair to INIT"))?;
     let queues = Queues {
         send,
         receive,
@@ -88,15 +112,13 @@ pub(in crate::hca::mlx5) fn create(
 
 /// A completion queue. Software's part comes first: it marks every slot as unwritten before the NIC may write one.
 fn completions(
-    allocator: &Allocator,
-    devx: &Devx,
-    registers: &Registers,
+    (allocator, devx, registers): (&Allocator, &Devx, &Registers),
     request: &Request,
-    entries: u32,
+    (entries, location): (u32, MemoryLocation),
     (record, spot): (Place, Spot),
 ) -> Result<(CompletionQueue, DevxCompletions), crate::Error> {
     let bytes = entries as usize * BLOCK;
-    let (ring, ring_spot) = allocate(allocator, devx, request.completions, bytes)?;
+    let (ring, ring_spot) = allocate(allocator, devx, location, bytes)?;
     let queue = CompletionQueue::new(CompletionParts {
         entries,
         ring: ring.part(0, bytes)?,

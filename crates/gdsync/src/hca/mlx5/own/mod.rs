@@ -7,4 +7,4 @@
 mod create;
 mod memory;
 
-pub(super) use create::create;
+pub use create::{Firmware, create};

@@ -2,7 +2,7 @@
 //!
 //! Memory is bounded. Each queue pair has one request in progress. If more than [`Options::room`] bytes wait to be written, a
 //! further request is answered with [`Answer::NotReady`], so it is retried. Unanswered requests of the remote side hold at most
-//! [`OWED`] bytes or are one request: until they are answered, nothing more is read. Time is bounded too: if the remote side reads
+//! [`OWED`] bytes or are one request: until they are answered, nothing more is read. Datagrams beyond these limits are lost. Time is bounded too: if the remote side reads
 //! or answers nothing for [`Options::timeout`], the link ends.
 
 use std::collections::{HashMap, VecDeque};
@@ -11,9 +11,11 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::net::SendFlags;
+
 use super::Options;
 use super::error::Error;
-use super::frame::{HEAD, Head, Ports, payload};
+use super::frame::{self, HEAD, Head, Ports, payload};
 use crate::hca::Endpoint;
 use crate::hca::inbox::Inbox;
 use crate::hca::sim::link::{Answer, Body, Gone, Link, Message, RemoteOperation};
@@ -23,6 +25,9 @@ const OWED: u64 = 64 << 20;
 /// Limit of unanswered remote requests. A queue pair has at most one.
 const OWED_REQUESTS: usize = 1 << 16;
 
+/// Limit of datagrams that wait for the local HCA.
+const DATAGRAMS: usize = 1024;
+
 /// State shared by the link, its two threads and its owner.
 #[derive(Debug)]
 pub(super) struct Channel {
@@ -31,14 +36,27 @@ pub(super) struct Channel {
     stream: UnixStream,
     options: Options,
     state: Mutex<State>,
+    /// There is something to write, or the link ends.
+    unsent: Condvar,
+    /// Something was written, or the link ends.
     changed: Condvar,
+}
+
+/// A message in the queue.
+#[derive(Debug)]
+pub(super) struct Unsent {
+    pub message: Message,
+    /// Bytes of it that are written already.
+    pub written: usize,
 }
 
 #[derive(Debug)]
 struct State {
-    queue: VecDeque<Message>,
+    queue: VecDeque<Unsent>,
     /// Bytes in `queue` and in the message being written.
     queued: u64,
+    /// Threads that wait for `changed`.
+    waiting: usize,
     /// Local requests without an answer, by QPN and sequence.
     requests: HashMap<(u32, u64), Request>,
     /// Remote requests to answer, by remote QPN and sequence, with the bytes they hold.
@@ -76,6 +94,7 @@ impl Channel {
             state: Mutex::new(State {
                 queue: VecDeque::new(),
                 queued: 0,
+                waiting: 0,
                 requests: HashMap::new(),
                 owed: HashMap::new(),
                 owed_bytes: 0,
@@ -83,6 +102,7 @@ impl Channel {
                 closing: false,
                 ended: None,
             }),
+            unsent: Condvar::new(),
             changed: Condvar::new(),
         }
     }
@@ -104,6 +124,7 @@ impl Channel {
         state.queued = 0;
         state.owed = HashMap::new();
         drop(state);
+        self.unsent.notify_all();
         self.changed.notify_all();
         // Ignored: the only error is that the remote side has closed it.
         let _ = self.stream.shutdown(Shutdown::Both);
@@ -116,6 +137,7 @@ impl Channel {
     pub(super) fn close(&self, timeout: Duration) {
         let mut state = self.lock();
         state.closing = true;
+        state.waiting += 1;
         self.changed.notify_all();
         let busy = |state: &mut State| {
             state.ended.is_none() && (state.queued > 0 || !state.owed.is_empty())
@@ -124,12 +146,14 @@ impl Channel {
             Ok((state, _)) => state,
             Err(poisoned) => poisoned.into_inner().0,
         };
+        state.waiting -= 1;
         drop(state);
         self.end(Error::Dropped);
     }
 
     /// The next message to write; `None` at the end.
-    pub(super) fn next(&self) -> Option<Message> {
+    pub(super) fn next(&self) -> Option<Unsent> {
+        let timeout = self.options.timeout;
         let mut state = self.lock();
         loop {
             if state.ended.is_some() {
@@ -138,20 +162,17 @@ impl Channel {
             if let Some(message) = state.queue.pop_front() {
                 return Some(message);
             }
-            let Some(quiet) = state.quiet() else {
-                state = self
-                    .changed
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner);
-                continue;
+            // A request that the HCA's thread writes itself does not wake this one.
+            let left = match state.quiet() {
+                None => timeout / 4,
+                Some(quiet) => timeout.saturating_sub(quiet),
             };
-            let left = self.options.timeout.saturating_sub(quiet);
             if left.is_zero() {
                 drop(state);
-                self.end(Error::Silent(self.options.timeout));
+                self.end(Error::Silent(timeout));
                 return None;
             }
-            let waited = self.changed.wait_timeout(state, left);
+            let waited = self.unsent.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -161,18 +182,33 @@ impl Channel {
         self.lock().moved = Instant::now();
     }
 
-    /// Notes that a message is written.
+    /// Notes that a message of the queue is written.
     pub(super) fn written(&self, message: &Message) {
         let mut state = self.lock();
-        state.moved = Instant::now();
         state.queued = state.queued.saturating_sub(size(message));
+        self.note_written(&mut state, message);
+    }
+
+    fn note_written(&self, state: &mut State, message: &Message) {
+        state.moved = Instant::now();
         if let Body::Answer(_) = message.body
             && let Some(bytes) = state.owed.remove(&(message.to.qpn, message.sequence))
         {
             state.owed_bytes -= bytes;
         }
-        drop(state);
-        self.changed.notify_all();
+        if state.waiting > 0 {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Writes as much of a short message as the socket takes at once, in the calling thread: waking the one that writes takes longer.
+    fn write_now(&self, message: &Message) -> usize {
+        let Some(bytes) = frame::short(message) else {
+            return 0;
+        };
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        // The writing thread meets an error again, and ends the link.
+        rustix::net::send(&self.stream, &bytes, flags).unwrap_or(0)
     }
 
     /// Checks the head of a message, and waits until there is memory for its data or its answer.
@@ -184,6 +220,7 @@ impl Channel {
         state.moved = Instant::now();
         let operation = match &head.message.body {
             Body::Request(operation) => operation,
+            Body::Datagram { .. } => return Ok(()),
             Body::Answer(answer) => {
                 return match state.requests.get(&(to.qpn, sequence)) {
                     // This side ended the link: later messages are dropped.
@@ -211,10 +248,12 @@ impl Channel {
         if state.owed.contains_key(&(from.qpn, sequence)) {
             return Err("duplicate number of an unanswered request");
         }
+        state.waiting += 1;
         state = self
             .changed
             .wait_while(state, full)
             .unwrap_or_else(PoisonError::into_inner);
+        state.waiting -= 1;
         if !state.closing && state.ended.is_none() {
             state.owed.insert((from.qpn, sequence), holds);
             state.owed_bytes += holds;
@@ -227,6 +266,10 @@ impl Channel {
         let key = (message.from.qpn, message.sequence);
         let mut state = self.lock();
         let is_expected = match &message.body {
+            Body::Datagram { .. } => {
+                let is_received = !state.closing && state.ended.is_none();
+                is_received && self.inbox.len() < DATAGRAMS
+            }
             Body::Request(_) => state.owed.contains_key(&key),
             Body::Answer(_) => state
                 .requests
@@ -279,11 +322,16 @@ impl Link for Channel {
         if state.ended.is_some() {
             return Err(Gone);
         }
+        let is_full = state.queued > 0 && state.queued + bytes > self.options.room;
+        let is_datagram = matches!(message.body, Body::Datagram { .. });
+        if is_datagram && (is_full || state.closing) {
+            return Ok(());
+        }
         if let Body::Request(operation) = &message.body {
             if state.closing {
                 return Err(Gone);
             }
-            if state.queued > 0 && state.queued + bytes > self.options.room {
+            if is_full {
                 drop(state);
                 self.answer_locally(
                     message.from.qpn,
@@ -302,10 +350,18 @@ impl Link for Channel {
                 .requests
                 .insert((message.from.qpn, message.sequence), request);
         }
+        let written = match state.queued {
+            0 => self.write_now(&message),
+            _ => 0,
+        };
+        if written as u64 == bytes {
+            self.note_written(&mut state, &message);
+            return Ok(());
+        }
         state.queued += bytes;
-        state.queue.push_back(message);
+        state.queue.push_back(Unsent { message, written });
         drop(state);
-        self.changed.notify_all();
+        self.unsent.notify_all();
         Ok(())
     }
 }

@@ -4,26 +4,29 @@
 //!
 //! | bytes | what |
 //! |------:|------|
-//! | 0 | kind: 1 send, 2 write, 3 read, 4 compare and swap, 5 fetch and add; 16 done, 17 not ready, 18 refused, 19 not connected |
-//! | 1 | send, write: bit 0 immediate data, bit 1 solicited |
+//! | 0 | kind: 1 send, 2 write, 3 read, 4 compare and swap, 5 fetch and add, 6 datagram; 16 done, 17 not ready, 18 refused, 19 not connected |
+//! | 1 | send, write, datagram: bit 0 immediate data, bit 1 solicited |
 //! | 2 | refused: 1 invalid, 2 access, 3 operation |
 //! | 3 | zero |
 //! | 4–7 | source QPN, 24 bits |
 //! | 8–11 | destination QPN, 24 bits |
 //! | 12–15 | immediate data |
-//! | 16–23 | number of the request, also in its answer |
+//! | 16–23 | number of the request, also in its answer; without a meaning in a datagram |
 //! | 24–31 | write, read, atomics: remote address |
-//! | 32–35 | its rkey |
-//! | 36–39 | zero |
+//! | 32–35 | its rkey; datagram: the Q_Key |
+//! | 36 | datagram: the service level, 4 bits |
+//! | 37–39 | zero |
 //! | 40–47 | read: length in bytes, at most 2^30; atomics: value to compare or add |
 //! | 48–55 | compare and swap: the new value |
-//! | 56–63 | length of the payload of send, write and done in bytes, at most 2^30 |
+//! | 56–63 | length of the payload of send, write, done and datagram in bytes, at most 2^30; a datagram's at most 4096 |
 
 use std::io::{self, Read, Write};
 
 use super::error::Error;
 use crate::hca::Endpoint;
-use crate::hca::sim::link::{Answer, Body, Message, RemoteError, RemoteOperation};
+use crate::hca::sim::link::{
+    Answer, Body, LONGEST_DATAGRAM, Message, RemoteError, RemoteOperation,
+};
 use crate::hca::sim::region::LONGEST;
 use crate::wire::RemoteAddress;
 
@@ -35,6 +38,7 @@ const WRITE: u8 = 2;
 const READ: u8 = 3;
 const COMPARE_SWAP: u8 = 4;
 const FETCH_ADD: u8 = 5;
+const DATAGRAM: u8 = 6;
 const DONE: u8 = 16;
 const NOT_READY: u8 = 17;
 const REFUSED: u8 = 18;
@@ -42,6 +46,8 @@ const NOT_CONNECTED: u8 = 19;
 
 const IMMEDIATE: u8 = 1;
 const SOLICITED: u8 = 2;
+
+const LEVEL: u8 = 0xf;
 
 const QPN_BITS: u32 = 24;
 /// Payload is read in chunks of this size, so memory is allocated only for received bytes.
@@ -91,7 +97,8 @@ pub(super) fn payload(message: &Message) -> &[u8] {
         Body::Request(
             RemoteOperation::Send { bytes, .. } | RemoteOperation::Write { bytes, .. },
         )
-        | Body::Answer(Answer::Done(bytes)) => bytes,
+        | Body::Answer(Answer::Done(bytes))
+        | Body::Datagram { bytes, .. } => bytes,
         _ => &[],
     }
 }
@@ -108,6 +115,7 @@ fn encode_head(message: &Message, length: u64) -> [u8; HEAD] {
     };
     let mut kind = |kind: u8, marks: u8, error: u8| put(0, &[kind, marks, error]);
     let (mut immediate_data, mut place, mut operands) = (None, None, [0_u64; 2]);
+    let mut level = 0;
     match &message.body {
         Body::Request(operation) => match *operation {
             RemoteOperation::Send {
@@ -144,6 +152,21 @@ fn encode_head(message: &Message, length: u64) -> [u8; HEAD] {
                 (place, operands) = (Some(remote), [add, 0]);
             }
         },
+        Body::Datagram {
+            key,
+            level: service_level,
+            immediate,
+            solicited,
+            ..
+        } => {
+            kind(DATAGRAM, marks(*immediate, *solicited), 0);
+            let remote = RemoteAddress {
+                address: 0,
+                key: *key,
+            };
+            (immediate_data, place) = (*immediate, Some(remote));
+            level = service_level & LEVEL;
+        }
         Body::Answer(answer) => match answer {
             Answer::Done(_) => kind(DONE, 0, 0),
             Answer::NotReady => kind(NOT_READY, 0, 0),
@@ -159,6 +182,7 @@ fn encode_head(message: &Message, length: u64) -> [u8; HEAD] {
         put(24, &address.to_be_bytes());
         put(32, &key.to_be_bytes());
     }
+    put(36, &[level]);
     put(40, &operands[0].to_be_bytes());
     put(48, &operands[1].to_be_bytes());
     put(56, &length.to_be_bytes());
@@ -225,6 +249,13 @@ fn body(head: &[u8; HEAD]) -> Result<Body, MalformedHead> {
             remote,
             add: operand,
         }),
+        DATAGRAM => Body::Datagram {
+            key: remote.key,
+            level: head[36],
+            bytes,
+            immediate,
+            solicited,
+        },
         DONE => Body::Answer(Answer::Done(bytes)),
         NOT_READY => Body::Answer(Answer::NotReady),
         REFUSED => Body::Answer(Answer::Refused(match head[2] {
@@ -246,7 +277,10 @@ impl Head {
             return Err(wrong(head, 56, "a payload is at most 2^30 bytes"));
         }
         let body = body(head)?;
-        let has_payload = matches!(head[0], SEND | WRITE | DONE);
+        if head[0] == DATAGRAM && length > LONGEST_DATAGRAM {
+            return Err(wrong(head, 56, "a datagram is at most 4096 bytes"));
+        }
+        let has_payload = matches!(head[0], SEND | WRITE | DATAGRAM | DONE);
         if length > 0 && !has_payload {
             return Err(wrong(head, 56, "a message of this kind has no payload"));
         }
@@ -277,7 +311,8 @@ impl Head {
         if let Body::Request(
             RemoteOperation::Send { bytes, .. } | RemoteOperation::Write { bytes, .. },
         )
-        | Body::Answer(Answer::Done(bytes)) = &mut message.body
+        | Body::Answer(Answer::Done(bytes))
+        | Body::Datagram { bytes, .. } = &mut message.body
         {
             *bytes = payload;
         }
@@ -285,18 +320,24 @@ impl Head {
     }
 }
 
-/// Writes a message; calls `moved` after each chunk.
+/// The bytes of a short message.
+pub(super) fn short(message: &Message) -> Option<Vec<u8>> {
+    let bytes = payload(message);
+    (bytes.len() <= TOGETHER).then(|| [&encode(message), bytes].concat())
+}
+
+/// Writes a message, of which the first `written` bytes are written already; calls `moved` after each chunk.
 pub(super) fn write(
     to: &mut impl Write,
     message: &Message,
+    written: usize,
     mut moved: impl FnMut(),
 ) -> io::Result<()> {
-    let (head, bytes) = (encode(message), payload(message));
-    if bytes.len() <= TOGETHER {
-        return to.write_all(&[&head, bytes].concat());
+    if let Some(bytes) = short(message) {
+        return to.write_all(bytes.get(written..).unwrap_or_default());
     }
-    to.write_all(&head)?;
-    for chunk in bytes.chunks(CHUNK as usize) {
+    to.write_all(&encode(message))?;
+    for chunk in payload(message).chunks(CHUNK as usize) {
         to.write_all(chunk)?;
         moved();
     }

@@ -12,7 +12,7 @@ use super::error::Error;
 /// The first eight bytes.
 pub const MAGIC: [u8; 8] = *b"gdr-sim\n";
 /// The protocol version.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 const BYTES: usize = 12;
 

@@ -36,6 +36,7 @@ mod channel;
 mod error;
 mod frame;
 mod hello;
+mod polled;
 #[cfg(test)]
 mod tests;
 
@@ -51,7 +52,8 @@ use std::time::Duration;
 
 use super::link::Link;
 use super::{Shared, SimHca};
-use channel::Channel;
+use channel::{Channel, Unsent};
+use polled::Polled;
 
 /// Limits of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,14 +62,18 @@ pub struct Options {
     pub timeout: Duration,
     /// Limit of bytes waiting to be written. A request beyond it is retried later. One message of any size may always wait.
     pub room: u64,
+    /// How long the thread that reads polls after each message before it sleeps. Waking it takes several microseconds, polling
+    /// occupies a CPU.
+    pub spin: Duration,
 }
 
 impl Default for Options {
-    /// Ten seconds, the retry time of a NIC with common settings, and 256 MiB.
+    /// Ten seconds, the retry time of a NIC with common settings; 256 MiB; no polling.
     fn default() -> Self {
         Self {
             timeout: Duration::from_secs(10),
             room: 256 << 20,
+            spin: Duration::ZERO,
         }
     }
 }
@@ -126,6 +132,7 @@ pub fn join(hca: &SimHca, stream: UnixStream, options: Options) -> Result<Connec
         shared: Arc::clone(&hca.shared),
         threads: Vec::new(),
     };
+    let reading = Polled::new(reading, options.spin);
     connection.start("reads", move |channel| read(channel, reading))?;
     connection.start("writes", move |channel| {
         write(channel, writing, options.timeout)
@@ -203,7 +210,7 @@ impl Drop for End<'_> {
     }
 }
 
-fn read(channel: &Channel, stream: UnixStream) {
+fn read(channel: &Channel, stream: Polled) {
     let _end = End(channel);
     let mut messages = Messages::new(BufReader::with_capacity(64 << 10, stream), channel.ports);
     loop {
@@ -216,10 +223,7 @@ fn read(channel: &Channel, stream: UnixStream) {
 }
 
 /// Reads one message; false at the end.
-fn read_one(
-    channel: &Channel,
-    messages: &mut Messages<BufReader<UnixStream>>,
-) -> Result<bool, Error> {
+fn read_one(channel: &Channel, messages: &mut Messages<BufReader<Polled>>) -> Result<bool, Error> {
     let Some(head) = messages.head()? else {
         return Ok(false);
     };
@@ -236,8 +240,8 @@ fn read_one(
 
 fn write(channel: &Channel, mut stream: UnixStream, timeout: Duration) {
     let _end = End(channel);
-    while let Some(message) = channel.next() {
-        if let Err(error) = frame::write(&mut stream, &message, || channel.moved()) {
+    while let Some(Unsent { message, written }) = channel.next() {
+        if let Err(error) = frame::write(&mut stream, &message, written, || channel.moved()) {
             return channel.end(match hello::is_late(&error) {
                 true => Error::NotRead(timeout),
                 false => hello::gone(error),

@@ -47,7 +47,7 @@ fn read_all(bytes: &[u8]) -> (Vec<Message>, Option<Error>) {
 
 /// One message of each kind with its literal bytes.
 fn table() -> Vec<(Body, Vec<u8>)> {
-    [requests(), answers()].concat()
+    [requests(), answers(), datagrams()].concat()
 }
 
 fn requests() -> Vec<(Body, Vec<u8>)> {
@@ -120,6 +120,35 @@ fn requests() -> Vec<(Body, Vec<u8>)> {
     ]
 }
 
+fn datagrams() -> Vec<(Body, Vec<u8>)> {
+    let datagram = |immediate, bytes: &[u8]| Body::Datagram {
+        key: 0x1122_3344,
+        level: 9,
+        bytes: bytes.to_vec(),
+        immediate,
+        solicited: immediate.is_some(),
+    };
+    let key: (usize, &[u8]) = (32, &[0x11, 0x22, 0x33, 0x44, 9]);
+    vec![
+        (
+            datagram(None, b"abcd"),
+            bytes(&[(0, &[6]), key, (63, &[4])], b"abcd"),
+        ),
+        (
+            datagram(Some(0xdead_beef), &[7; 4096]),
+            bytes(
+                &[
+                    (0, &[6, 3]),
+                    (12, &[0xde, 0xad, 0xbe, 0xef]),
+                    key,
+                    (62, &[0x10]),
+                ],
+                &[7; 4096],
+            ),
+        ),
+    ]
+}
+
 fn answers() -> Vec<(Body, Vec<u8>)> {
     let answer = Body::Answer;
     vec![
@@ -151,7 +180,7 @@ fn messages_match_literal_bytes() {
         let message = message(body);
         assert_eq!(encode(&message)[..], bytes[..64], "{message:?}");
         let mut written = Vec::new();
-        frame::write(&mut written, &message, || {}).unwrap();
+        frame::write(&mut written, &message, 0, || {}).unwrap();
         assert_eq!(written, bytes, "{message:?}");
         whole.extend(bytes);
     }
@@ -195,7 +224,7 @@ fn rejects_malformed_heads() {
     let read: (usize, &[u8]) = (0, &[3]);
     for (more, at, found) in [
         (vec![(0, [0].as_slice())], 0, 0),
-        (vec![(0, &[6])], 0, 6),
+        (vec![(0, &[7])], 0, 7),
         (vec![(0, &[20])], 0, 20),
         // Flags and error numbers that the kind does not have.
         (vec![(0, &[1, 4])], 1, 4),
@@ -206,15 +235,17 @@ fn rejects_malformed_heads() {
         (vec![send, (3, &[1])], 3, 1),
         (vec![send, (4, &[1])], 4, 1),
         (vec![send, (8, &[0x80])], 8, 0x80),
+        (vec![(0, &[6]), (36, &[0x10])], 36, 0x10),
         // Immediate data without its flag.
         (vec![send, (15, &[1])], 15, 1),
         (vec![send, (24, &[5])], 24, 5),
         (vec![read, (36, &[5])], 36, 5),
         (vec![read, (48, &[5])], 48, 5),
-        // Lengths above 2^30, and a payload where none is allowed.
+        // Lengths above 2^30 and of a datagram above 4096, and a payload where none is allowed.
         (vec![read, (44, &[0x40, 0, 0, 1])], 40, 0),
         (vec![send, (60, &[0x40, 0, 0, 1])], 56, 0),
         (vec![send, (56, &[0xff])], 56, 0xff),
+        (vec![(0, &[6]), (62, &[0x10, 1])], 56, 0),
         (vec![read, (63, &[1])], 56, 0),
         (vec![(0, &[19]), (63, &[1])], 56, 0),
     ] {
@@ -252,7 +283,7 @@ fn allocates_only_for_received_bytes() {
 
 #[test]
 fn hello_matches_literal_bytes() {
-    assert_eq!(hello(0x1234), *b"gdr-sim\n\x00\x01\x12\x34");
+    assert_eq!(hello(0x1234), *b"gdr-sim\n\x00\x02\x12\x34");
 }
 
 fn remote() -> impl Strategy<Value = RemoteAddress> {
@@ -290,6 +321,21 @@ fn body() -> impl Strategy<Value = Body> {
         )),
         (remote(), any::<u64>())
             .prop_map(|(remote, add)| Body::Request(RemoteOperation::FetchAdd { remote, add })),
+        (
+            (any::<u32>(), 0..16_u8),
+            bytes(),
+            any::<Option<u32>>(),
+            any::<bool>()
+        )
+            .prop_map(|((key, level), bytes, immediate, solicited)| {
+                Body::Datagram {
+                    key,
+                    level,
+                    bytes,
+                    immediate,
+                    solicited,
+                }
+            }),
         bytes().prop_map(|bytes| Body::Answer(Answer::Done(bytes))),
         proptest::sample::select(vec![
             Answer::NotReady,
@@ -311,7 +357,7 @@ proptest! {
         let mut expected = Vec::new();
         for (from, to, sequence, body) in sent {
             let message = Message { from: Endpoint::new(1, from), to: Endpoint::new(2, to), sequence, body };
-            frame::write(&mut bytes, &message, || {}).unwrap();
+            frame::write(&mut bytes, &message, 0, || {}).unwrap();
             expected.push(message);
         }
         let (read, error) = read_all(&bytes);
@@ -321,7 +367,7 @@ proptest! {
 
     #[test]
     fn heads_have_one_encoding(
-        which in 0..12_usize,
+        which in 0..14_usize,
         changes in proptest::collection::vec((0..64_usize, any::<u8>()), 0..4),
     ) {
         let (_, bytes) = table().remove(which);

@@ -1,12 +1,12 @@
 //! Slots for messages that the HCA, the stream and the CPU access, and the contents of messages.
 
+use gdsync::Place;
 use gdsync::hca::MemoryRegion;
 use gdsync::wire::DataSegment;
-use gdsync::{MemoryLocation, Place};
-use gpu::{DeviceMemory, Pattern};
+use gpu::{Check, DeviceMemory, HostMemory, Pattern};
 
-use super::super::queues::{Queues, allocate};
-use super::super::session::Session;
+use super::queues::{Queues, allocate};
+use super::session::Session;
 use crate::probe::failure::StepError;
 
 /// Offset of the message's number.
@@ -16,11 +16,16 @@ pub const CHANGED: usize = 4;
 
 pub struct Slots {
     pub place: Place,
-    region: MemoryRegion,
-    /// `None` for host memory.
-    device: Option<DeviceMemory>,
+    pub region: MemoryRegion,
+    memory: SlotMemory,
     count: usize,
     bytes: usize,
+}
+
+enum SlotMemory {
+    Gpu(DeviceMemory),
+    /// Pinned host memory, and the GPU memory of [`Slots::for_kernels`], which kernels copy from and to it.
+    Host(HostMemory, Option<DeviceMemory>),
 }
 
 pub fn message(number: u32, changed: u32, bytes: usize) -> Vec<u8> {
@@ -45,24 +50,31 @@ impl Slots {
             let (place, region) = queues.register_gpu(session, &memory)?;
             Ok((place, region, memory))
         };
-        let (place, region, device, why) = match in_gpu_memory() {
-            Ok((place, region, memory)) => (place, region, Some(memory), None),
+        let (place, region, memory, why) = match in_gpu_memory() {
+            Ok((place, region, memory)) => (place, region, SlotMemory::Gpu(memory), None),
             Err(why) => {
-                let place = session
-                    .allocator
-                    .place(MemoryLocation::Host, count * bytes)?;
+                let memory = session.gpu.pinned(count * bytes)?;
+                let place = Place::host(memory.clone());
                 let region = queues.register(&place)?;
-                (place, region, None, Some(why))
+                (place, region, SlotMemory::Host(memory, None), Some(why))
             }
         };
         let slots = Self {
             place,
             region,
-            device,
+            memory,
             count,
             bytes,
         };
         Ok((slots, why))
+    }
+
+    /// Allocates what [`Self::fill`] and [`Self::compare`] need.
+    pub fn for_kernels(mut self, session: &Session<'_>) -> Result<Self, StepError> {
+        if let SlotMemory::Host(_, kernels) = &mut self.memory {
+            *kernels = Some(allocate(session, self.count * self.bytes)?);
+        }
+        Ok(self)
     }
 
     /// Offset of a message's slot.
@@ -92,17 +104,62 @@ impl Slots {
 
     pub fn read(&self, session: &Session<'_>, number: u32) -> Result<Vec<u8>, StepError> {
         let mut bytes = vec![0; self.bytes];
-        match &self.device {
-            Some(memory) => session.reader.read(memory, self.at(number), &mut bytes)?,
-            None => self.place.read(self.at(number), &mut bytes)?,
+        match &self.memory {
+            SlotMemory::Gpu(memory) => session.reader.read(memory, self.at(number), &mut bytes)?,
+            SlotMemory::Host(..) => self.place.read(self.at(number), &mut bytes)?,
         }
         Ok(bytes)
     }
+
+    /// Queues a kernel that writes the pattern of a message where the HCA reads it.
+    pub fn fill(&self, session: &Session<'_>, number: u32) -> Result<(), StepError> {
+        let (stream, at) = (&session.stream, self.at(number));
+        let memory = self.kernel_memory()?;
+        stream.fill_pattern(memory, at, self.bytes, pattern(number), 0)?;
+        if let SlotMemory::Host(host, _) = &self.memory {
+            stream.copy_words(host, at, memory, at, self.bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Queues a kernel that compares a message with its pattern; the result is number `position` of `results`.
+    pub fn compare(
+        &self,
+        session: &Session<'_>,
+        number: u32,
+        results: &DeviceMemory,
+        position: usize,
+    ) -> Result<Check, StepError> {
+        let (stream, at) = (&session.stream, self.at(number));
+        let memory = self.kernel_memory()?;
+        if let SlotMemory::Host(host, _) = &self.memory {
+            stream.copy_words(memory, at, host, at, self.bytes)?;
+        }
+        Ok(stream.start_check(
+            memory,
+            (at, self.bytes),
+            (pattern(number), 0),
+            results,
+            position * Check::BYTES,
+        )?)
+    }
+
+    fn kernel_memory(&self) -> Result<&DeviceMemory, StepError> {
+        match &self.memory {
+            SlotMemory::Gpu(memory) | SlotMemory::Host(_, Some(memory)) => Ok(memory),
+            SlotMemory::Host(_, None) => Err(StepError::OutOfStep),
+        }
+    }
 }
 
-/// Why a returned message is wrong.
-pub fn wrong(number: u32, mark: u32, found: &[u8]) -> Option<String> {
-    let expected = message(number, mark.wrapping_add(number), found.len());
+/// The pattern that kernels write into a message.
+fn pattern(number: u32) -> Pattern {
+    Pattern::new(u64::from(number) + 1)
+}
+
+/// Why a message is not message `number` with the word `changed`.
+pub fn wrong(number: u32, changed: u32, found: &[u8]) -> Option<String> {
+    let expected = message(number, changed, found.len());
     let at = expected
         .iter()
         .zip(found)
@@ -112,9 +169,7 @@ pub fn wrong(number: u32, mark: u32, found: &[u8]) -> Option<String> {
         4..8 => "not as the other process changed it",
         _ => "not what was sent",
     };
-    Some(format!(
-        "returned message {number}: {what}: byte {at} is wrong"
-    ))
+    Some(format!("message {number}: {what}: byte {at} is wrong"))
 }
 
 #[cfg(test)]
@@ -126,20 +181,20 @@ mod tests {
         let there = message(5, 0, 24);
         assert_eq!(there[..8], [5_u32.to_ne_bytes(), [0; 4]].concat());
         let back = message(5, 105, 24);
-        assert_eq!(wrong(5, 100, &back), None);
+        assert_eq!(wrong(5, 105, &back), None);
         // An unchanged echo, the previous message, and each byte of the payload.
         assert!(
-            wrong(5, 100, &there)
+            wrong(5, 105, &there)
                 .is_some_and(|why| why.contains("not as the other process changed it: byte 4"))
         );
         assert!(
-            wrong(5, 100, &message(4, 104, 24))
+            wrong(5, 105, &message(4, 104, 24))
                 .is_some_and(|why| why.contains("wrong number: byte 0"))
         );
         for at in 8..24 {
             let mut broken = back.clone();
             broken[at] ^= 0x10;
-            let why = wrong(5, 100, &broken).expect("wrong");
+            let why = wrong(5, 105, &broken).expect("wrong");
             assert!(
                 why.contains(&format!("not what was sent: byte {at} ")),
                 "{why}"
