@@ -4,12 +4,13 @@
 
 #include <mp.h>
 
-#define CHECK(call) do { if ((call) != MP_SUCCESS) MPI_Abort(MPI_COMM_WORLD, 1); } while (0)
+#define CHECK(call) do { if ((call) != 0) MPI_Abort(MPI_COMM_WORLD, 1); } while (0)
 
 enum { BYTES = 4096 };
 
 int main(int argc, char **argv)
 {
+    CUcontext context;
     cudaStream_t stream = NULL; /* the default stream, or one of cudaStreamCreate */
     mp_request_t received, sent;
     mp_reg_t region;
@@ -18,6 +19,10 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     peer = 1 - rank;
+    /* A program that uses the CUDA runtime calls cudaSetDevice(0) instead. */
+    CHECK(cuInit(0));
+    CHECK(cuDevicePrimaryCtxRetain(&context, 0));
+    CHECK(cuCtxSetCurrent(context));
     CHECK(mp_init(MPI_COMM_WORLD, &peer, 1, MP_INIT_DEFAULT, 0));
 
     char *memory = aligned_alloc(4096, 2 * BYTES); /* or cudaMalloc */
