@@ -21,8 +21,8 @@ pub use fix::{FixAcs, FixOptions, PersistHow, PlanFormat, RepairOptions, Undo};
 pub use help::{Sections, sections};
 pub use peer::{DevicePort, ListenAt, PeerName, Rendezvous};
 pub use probe::{
-    AsyncHca, AsyncProbe, HostProbe, P2pProbe, Probe, ProbeWhat, RdmaMemory, RdmaMemoryPath,
-    RdmaProbe,
+    AsyncHca, AsyncProbe, HostProbe, MpiMemory, MpiProbe, P2pProbe, Probe, ProbeWhat, RdmaMemory,
+    RdmaMemoryPath, RdmaProbe,
 };
 pub use scope::{ByteSize, NumaChoice, ProbeFormat, Scope};
 pub use style::style;

@@ -49,6 +49,12 @@ pub enum ProbeWhat {
     /// stream to the NIC's doorbell, and messages driven by the stream, over a loop and to another process, compared
     /// with the same messages driven by the CPU. With --sysroot or --from nothing is measured.
     Async(AsyncProbe),
+    /// Send host and GPU memory with the MPI library of the launcher, verify every byte, and name the transports
+    ///
+    /// mpirun -n 2 gdr probe mpi, or srun -N2 gdr probe mpi. Opens Open MPI or MPICH, and the libraries with their
+    /// ABIs, as the launcher has them; checks in a process of its own, which may crash, whether the library takes GPU
+    /// pointers; measures latency and bandwidth between ranks of one host and of two. Rank 0 reports.
+    Mpi(MpiProbe),
 }
 
 /// `gdr probe host`.
@@ -138,6 +144,31 @@ pub struct RdmaProbe {
     /// Print the equivalent perftest commands
     #[arg(long)]
     pub show_perftest: bool,
+}
+
+/// `gdr probe mpi`.
+#[derive(Debug, Args)]
+pub struct MpiProbe {
+    /// Options of every probe.
+    #[command(flatten)]
+    pub scope: Scope,
+
+    /// The MPI library, as a file or a name for the loader [default: that of the launcher]
+    #[arg(long, value_name = "LIB")]
+    pub mpi: Option<PathBuf>,
+
+    /// Kind of memory [default: host and, if there is a GPU, gpu]
+    #[arg(long, value_name = "MEMORY", value_enum)]
+    pub memory: Option<MpiMemory>,
+}
+
+/// Kind of memory that MPI sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum MpiMemory {
+    /// Host memory only.
+    Host,
+    /// Host memory and GPU memory.
+    Gpu,
 }
 
 /// `gdr probe async`.

@@ -11,8 +11,8 @@ use super::machine::Machine;
 use super::probe_copy::{copy_options, list_tests};
 use super::profiles::expectations;
 use crate::cli::{
-    self, AsyncHca, AsyncProbe, Global, NumaChoice, Probe, ProbeFormat, ProbeWhat, RdmaMemory,
-    RdmaMemoryPath, RdmaProbe, Rendezvous, style,
+    self, AsyncHca, AsyncProbe, Global, MpiMemory, NumaChoice, Probe, ProbeFormat, ProbeWhat,
+    RdmaMemory, RdmaMemoryPath, RdmaProbe, Rendezvous, style,
 };
 use crate::collect::CollectOptions;
 use crate::model::{PROBE_SCHEMA, ProbeReport};
@@ -27,7 +27,7 @@ use crate::probe::scope::{Nodes, Scope};
 use crate::probe::supervise;
 use crate::probe::verdict::{exit_code, failures};
 use crate::probe::watch::Interrupts;
-use crate::probe::{asynchronous, host, p2p, rdma};
+use crate::probe::{asynchronous, host, mpi, p2p, rdma};
 use crate::render::probe as render;
 use crate::world::NvmlQuery;
 
@@ -57,9 +57,11 @@ pub fn run(
                 },
                 ..CollectOptions::default()
             },
-            ProbeWhat::Copy(_) | ProbeWhat::Host(_) | ProbeWhat::Rdma(_) | ProbeWhat::Async(_) => {
-                CollectOptions::default()
-            }
+            ProbeWhat::Copy(_)
+            | ProbeWhat::Host(_)
+            | ProbeWhat::Rdma(_)
+            | ProbeWhat::Async(_)
+            | ProbeWhat::Mpi(_) => CollectOptions::default(),
         },
         scope: match &options.what {
             ProbeWhat::Copy(options) => &options.scope,
@@ -67,6 +69,7 @@ pub fn run(
             ProbeWhat::P2p(options) => &options.scope,
             ProbeWhat::Rdma(options) => &options.scope,
             ProbeWhat::Async(options) => &options.scope,
+            ProbeWhat::Mpi(options) => &options.scope,
         },
         profile: match &options.what {
             ProbeWhat::Copy(_) => "gdrcopy",
@@ -75,6 +78,7 @@ pub fn run(
             ProbeWhat::Rdma(_) => "rdma",
             // Async has no threshold of its own: no bandwidth limits these times.
             ProbeWhat::Async(_) => "gdrcopy",
+            ProbeWhat::Mpi(_) => "mpi",
         },
     };
     let scope = session.scope()?;
@@ -92,6 +96,18 @@ pub fn run(
             session.run(&options, out, err)
         }
         ProbeWhat::P2p(_) => session.run(&p2p::Options { scope }, out, err),
+        ProbeWhat::Mpi(wanted) => {
+            let options = mpi::Options {
+                scope,
+                library: wanted.mpi.clone(),
+                memory: match wanted.memory {
+                    None => mpi::MemoryChoice::Best,
+                    Some(MpiMemory::Host) => mpi::MemoryChoice::Host,
+                    Some(MpiMemory::Gpu) => mpi::MemoryChoice::Gpu,
+                },
+            };
+            session.run(&options, out, err)
+        }
         ProbeWhat::Async(wanted) => {
             let options = async_options(scope, wanted)?;
             session.run(&options, out, err)
@@ -170,7 +186,9 @@ impl Session<'_> {
         let report = supervise::measure(probe, &expected, &interrupts, &mut watcher);
         watcher.bar.clear();
         let report = report?;
-        if is_chart {
+        // Of several ranks only the first one prints the report.
+        let is_rank = report.mpi.as_ref().is_some_and(|mpi| mpi.rank > 0);
+        if is_chart || is_rank {
             // A curve does not show failures.
             for result in failures(&report) {
                 let reason = result.reason.as_deref().unwrap_or("unknown reason");
@@ -180,7 +198,9 @@ impl Session<'_> {
                 );
             }
         }
-        self.print(out, &report)?;
+        if !is_rank {
+            self.print(out, &report)?;
+        }
         Ok(exit_code(&report))
     }
 

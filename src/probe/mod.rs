@@ -19,6 +19,7 @@ pub mod host;
 mod integrity;
 mod lanes;
 pub mod machine;
+pub mod mpi;
 pub mod p2p;
 mod random;
 pub mod rdma;
@@ -48,6 +49,7 @@ enum Request {
     P2p(p2p::Task),
     Rdma(Box<rdma::Task>),
     Async(asynchronous::Task),
+    Mpi(Box<mpi::Task>),
 }
 
 /// Runs the parent's task if this process is a child, else returns `None`. `arguments` excludes the program's name.
@@ -74,6 +76,7 @@ pub fn answer_for_parent(arguments: &[String], out: &mut dyn Write) -> Option<io
                     Request::P2p(task) => answer(&task, out),
                     Request::Rdma(task) => answer(&*task, out),
                     Request::Async(task) => answer(&task, out),
+                    Request::Mpi(task) => answer(&*task, out),
                 }
             }),
     )

@@ -429,5 +429,6 @@ fn version(function: Version) -> String {
         // SAFETY: the buffer is larger than any implementation's limit; the function may be called before MPI_Init.
         unsafe { function(text, length) };
     });
-    text.lines().next().unwrap_or_default().trim().to_owned()
+    let words = text.lines().next().unwrap_or_default().split_whitespace();
+    words.collect::<Vec<_>>().join(" ")
 }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use super::panel::{Line, Panel};
-use super::{copy_chart, size};
+use super::{copy_chart, mpi, size};
 use crate::model::{Bucket, GIGABYTES_PER_SECOND, ProbeKind, ProbeReport, ProbeResult};
 use crate::render::svg::Stroke;
 
@@ -13,6 +13,7 @@ pub fn panels(report: &ProbeReport) -> Vec<Panel> {
         ProbeKind::Host => host(report),
         ProbeKind::P2p => p2p(report),
         ProbeKind::Rdma => rdma(report),
+        ProbeKind::Mpi => ranks(report),
         ProbeKind::Async => asynchronous(report),
         ProbeKind::Copy => copy_chart::panels(report),
     };
@@ -149,6 +150,23 @@ fn rdma(report: &ProbeReport) -> Vec<Panel> {
         crossover: None,
     };
     subjects.iter().map(panel).collect()
+}
+
+/// One per pair of ranks.
+fn ranks(report: &ProbeReport) -> Vec<Panel> {
+    let memories = [
+        ("mpi.gpu.bandwidth", Stroke::First, "GPU memory"),
+        ("mpi.host.bandwidth", Stroke::Third, "host memory"),
+    ];
+    let panel = |subject: &str| Panel {
+        title: subject.to_owned(),
+        lines: memories
+            .map(|(name, stroke, label)| bandwidth(report, subject, name, stroke, label))
+            .to_vec(),
+        link: None,
+        crossover: None,
+    };
+    mpi::pairs(report).into_iter().map(panel).collect()
 }
 
 /// Three per GPU: latency of words, of messages, and of messages between two processes.

@@ -9,6 +9,7 @@ mod curve;
 mod grid;
 mod host;
 mod lines;
+mod mpi;
 mod p2p;
 mod panel;
 mod picture;

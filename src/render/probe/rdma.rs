@@ -148,7 +148,7 @@ fn reach(end: &ProbedEnd) -> Vec<String> {
     lines
 }
 
-fn sizes(results: &[&ProbeResult], columns: &[(&str, &str)]) -> BTreeSet<u64> {
+pub fn sizes(results: &[&ProbeResult], columns: &[(&str, &str)]) -> BTreeSet<u64> {
     let in_columns = |result: &&&ProbeResult| {
         columns.iter().any(|(name, _)| result.name == *name) && result.median.is_some()
     };
@@ -159,14 +159,14 @@ fn sizes(results: &[&ProbeResult], columns: &[(&str, &str)]) -> BTreeSet<u64> {
         .collect()
 }
 
-fn at<'r>(results: &[&'r ProbeResult], name: &str, bytes: u64) -> Option<&'r ProbeResult> {
+pub fn at<'r>(results: &[&'r ProbeResult], name: &str, bytes: u64) -> Option<&'r ProbeResult> {
     let found = results
         .iter()
         .find(|result| result.name == name && result.bytes == Some(bytes));
     found.copied()
 }
 
-fn measured<'c>(
+pub fn measured<'c>(
     results: &[&ProbeResult],
     columns: &'c [(&'c str, &'c str)],
 ) -> Vec<&'c (&'c str, &'c str)> {
@@ -175,7 +175,7 @@ fn measured<'c>(
 }
 
 /// A figure of any size, or a dash.
-fn small_figure(value: Option<f64>) -> String {
+pub fn small_figure(value: Option<f64>) -> String {
     let format = |value: f64| match value {
         // For small messages.
         value if value > 0.0 && value < 0.01 => format!("{value:.5}"),

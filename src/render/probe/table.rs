@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::lines::{failures, line_of, verified};
 use super::panel::DIRECTIONS;
-use super::{INDENT, asynchronous, calls, copy, host, opening, p2p, rdma};
+use super::{INDENT, asynchronous, calls, copy, host, mpi, opening, p2p, rdma};
 use crate::model::{
     BackendOutcome, GIGABYTES_PER_SECOND, ProbeKind, ProbeReport, ProbeResult, ProbeVerdict,
     ProbedGpu,
@@ -20,6 +20,9 @@ pub fn table(report: &ProbeReport, style: Style) -> String {
     let belongs_to_chapter = |result: &ProbeResult| match report.probe {
         ProbeKind::P2p if matches!(result.verdict, ProbeVerdict::Ok) => true,
         ProbeKind::Rdma => result.subject != "machine",
+        ProbeKind::Mpi if result.subject.starts_with(mpi::PAIR) => true,
+        // The trial's checks of messages to itself.
+        ProbeKind::Mpi => result.verdict == ProbeVerdict::Ok,
         _ => known.contains(result.subject.as_str()),
     };
     let mut results: BTreeMap<&str, Vec<&ProbeResult>> = BTreeMap::new();
@@ -38,7 +41,7 @@ pub fn table(report: &ProbeReport, style: Style) -> String {
     if !failures.is_empty() {
         page.push_str(&format!("\n{failures}"));
     }
-    if report.probe != ProbeKind::Rdma {
+    if !matches!(report.probe, ProbeKind::Rdma | ProbeKind::Mpi) {
         for gpu in &report.gpus {
             page.push('\n');
             let own = results
@@ -56,6 +59,7 @@ pub fn table(report: &ProbeReport, style: Style) -> String {
     page.push_str(&match report.probe {
         ProbeKind::P2p => p2p::figures(report, style),
         ProbeKind::Rdma => rdma::figures(report, style),
+        ProbeKind::Mpi => mpi::figures(report, style),
         _ => String::new(),
     });
     page.push('\n');
@@ -201,6 +205,10 @@ fn bests(probe: ProbeKind) -> Vec<(String, &'static str)> {
             ("rdma.write.bandwidth".to_owned(), "written by the NIC"),
             ("rdma.read.bandwidth".to_owned(), "read by the NIC"),
         ],
+        ProbeKind::Mpi => named([
+            ("mpi.host.bandwidth", "of host memory"),
+            ("mpi.gpu.bandwidth", "of GPU memory"),
+        ]),
         ProbeKind::P2p => vec![("p2p.copy.write.bandwidth".to_owned(), "from GPU to GPU")],
         _ => DIRECTIONS
             .map(|(direction, words)| (format!("copy.{direction}.bandwidth"), words))

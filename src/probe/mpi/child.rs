@@ -1,0 +1,282 @@
+//! The child: a rank of MPI, or both ranks of a simulation in two threads.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use gpu::Gpu;
+use mpi_abi::{Abi, Mpi};
+
+use super::buffer::{Buffer, Kind};
+use super::client::{Buffers, Client};
+use super::message::{Hello, hosts};
+use super::server::serve;
+use super::task::{Candidate, Library, Part, Task};
+use super::trial;
+use super::world::{Ranks, World, simulated};
+use crate::model::{ProbeResult, ProbedMpi};
+use crate::probe::depth::SIMULATED;
+use crate::probe::events::{Event, Reporter};
+use crate::probe::failure::StepError;
+use crate::probe::rdma::rendezvous::host_name;
+use crate::probe::task;
+use crate::probe::verdict::Subject;
+
+/// Until all ranks have called MPI_Init: each has a trial before.
+const INIT: Duration = Duration::from_secs(60);
+
+impl task::Task for Task {
+    const NAME: &'static str = "mpi";
+
+    fn timeout(&self) -> Duration {
+        self.terms.timeout
+    }
+
+    fn run(&self, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
+        match (&self.library, &self.part) {
+            (Library::Sim, _) => run_simulated(self, reporter),
+            (Library::Files(files), part) => {
+                let output = Output::redirect().map_err(StepError::Io)?;
+                let mut writer = output.events()?;
+                let mut reporter = Reporter::new(&mut writer, self.terms.timeout);
+                match part {
+                    Part::Trial => trial::run(self, files, &mut reporter),
+                    Part::Rank { launcher, .. } => {
+                        run_rank(self, files, launcher.clone(), &mut reporter)
+                    }
+                }
+            }
+        }
+    }
+
+    fn failed(&self, error: &StepError) -> Option<ProbeResult> {
+        let (subject, name) = match &self.part {
+            Part::Trial => ("trial".to_owned(), trial::NAME),
+            Part::Rank { rank, .. } => (format!("rank {rank}"), "mpi"),
+        };
+        let backend = match self.library {
+            Library::Sim => "mpi-sim",
+            Library::Files(_) => "mpi",
+        };
+        let about = Subject::new(&subject, backend);
+        Some(about.impossible(name, None, true, self.sentence(error)))
+    }
+}
+
+impl Task {
+    /// The error, with the library's text for its error code.
+    fn sentence(&self, error: &StepError) -> String {
+        let text = gpu::sentence(error);
+        match error {
+            StepError::Mpi(mpi_abi::Error::Failed { code, .. }) => {
+                let meaning = Mpi::find()
+                    .map(|mpi| mpi.meaning(*code))
+                    .unwrap_or_default();
+                format!("{text}: {meaning}")
+            }
+            _ => text,
+        }
+    }
+
+    /// The sizes to measure, ascending.
+    pub fn sizes(&self) -> Vec<usize> {
+        let mut sizes = self.terms.rdma_sizes();
+        if self.terms.sizes.is_empty() && self.library == Library::Sim {
+            sizes.retain(|size| *size <= SIMULATED);
+        }
+        sizes
+    }
+}
+
+/// Keeps what a library prints away from the events: standard output becomes standard error, until the end of the task.
+struct Output(OwnedFd);
+
+impl Output {
+    fn redirect() -> io::Result<Self> {
+        let kept = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
+        rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
+        Ok(Self(kept))
+    }
+
+    fn events(&self) -> io::Result<impl Write> {
+        Ok(fs::File::from(self.0.try_clone()?))
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        // Without it the end of the task is not reported, and the parent says so.
+        let _ = rustix::stdio::dup2_stdout(&self.0);
+    }
+}
+
+/// Opens the first library that can be opened; the error is that of the first one.
+pub fn open(files: &[Candidate]) -> Result<(Mpi, &Candidate), StepError> {
+    let mut first = None;
+    for candidate in files {
+        match Mpi::open_file(&candidate.file) {
+            Ok(mpi) => return Ok((mpi, candidate)),
+            Err(error) => {
+                first.get_or_insert(error);
+            }
+        }
+    }
+    Err(StepError::Mpi(first.unwrap_or(mpi_abi::Error::Absent(
+        "was found for this launcher; name one with --mpi",
+    ))))
+}
+
+/// What is known of a library once it is initialized.
+pub fn probed(mpi: &Mpi, candidate: &Candidate) -> Result<ProbedMpi, StepError> {
+    let support = mpi.cuda_support()?;
+    Ok(ProbedMpi {
+        file: mpi.file().map(|file| file.display().to_string()),
+        chosen: candidate.reason.clone(),
+        version: mpi.version().to_owned(),
+        abi: match mpi.abi() {
+            Abi::OpenMpi => "open-mpi",
+            Abi::Mpich => "mpich",
+        }
+        .to_owned(),
+        query: support.map(|support| support.function.to_owned()),
+        claims_gpu: support.map(|support| support.supported),
+        ..ProbedMpi::default()
+    })
+}
+
+fn run_rank(
+    task: &Task,
+    files: &[Candidate],
+    launcher: Option<String>,
+    reporter: &mut Reporter<'_>,
+) -> Result<(), StepError> {
+    reporter.doing("the MPI library to load")?;
+    let (mpi, candidate) = open(files)?;
+    // Some libraries need CUDA's context before MPI_Init.
+    let gpu = open_gpu(task, reporter)?;
+    let mut rank = || -> Result<(), StepError> {
+        reporter.doing_for("all ranks to call MPI_Init", INIT)?;
+        mpi.init()?;
+        let mut world = World::new(Ranks::Mpi(mpi.world()?))?;
+        reporter.doing("what the other ranks are")?;
+        let hellos = world.exchange(&hello(task, mpi.version())?)?;
+        let known = ProbedMpi {
+            launcher: launcher.clone(),
+            rank: world.rank(),
+            ranks: world.size(),
+            hosts: hosts(&hellos),
+            ..probed(&mpi, candidate)?
+        };
+        let backend = known.abi.clone();
+        reporter.send(&Event::Mpi(Box::new(known)))?;
+        run_world(task, &world, &hellos, gpu.as_ref(), &backend, reporter)?;
+        reporter.doing("MPI_Finalize")?;
+        Ok(mpi.finalize()?)
+    };
+    match &gpu {
+        Some(gpu) => gpu.with_current(rank)?,
+        None => rank(),
+    }
+}
+
+pub fn open_gpu(task: &Task, reporter: &mut Reporter<'_>) -> Result<Option<Gpu>, StepError> {
+    let Some(target) = &task.gpu else {
+        return Ok(None);
+    };
+    reporter.doing("CUDA to open the GPU")?;
+    let gpu = target.open()?;
+    reporter.send(&Event::Gpu(Box::new(target.probed(&gpu.device().name))))?;
+    Ok(Some(gpu))
+}
+
+fn hello(task: &Task, version: &str) -> Result<Hello, StepError> {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    Ok(Hello {
+        host: host_name().unwrap_or_default(),
+        boot: boot.trim().to_owned(),
+        gpu: task.gpu.as_ref().map(|target| target.subject.clone()),
+        room: room(task),
+        version: version.to_owned(),
+    })
+}
+
+fn room(task: &Task) -> usize {
+    task.sizes().last().copied().unwrap_or(1)
+}
+
+/// Runs one rank, once the ranks know each other.
+fn run_world(
+    task: &Task,
+    world: &World,
+    hellos: &[Hello],
+    gpu: Option<&Gpu>,
+    backend: &str,
+    reporter: &mut Reporter<'_>,
+) -> Result<(), StepError> {
+    let room = room(task);
+    // Other options would end in messages of the wrong size.
+    if hellos.iter().any(|hello| hello.room != room) {
+        return Err(StepError::OutOfStep);
+    }
+    reporter.doing("memory for the messages")?;
+    let mut buffers = vec![Buffers {
+        kind: Kind::Host,
+        out: Buffer::on_host(room)?,
+        into: Buffer::on_host(room)?,
+    }];
+    if let Some(gpu) = gpu {
+        buffers.push(Buffers {
+            kind: Kind::Gpu,
+            out: Buffer::on_gpu(gpu, room)?,
+            into: Buffer::on_gpu(gpu, room)?,
+        });
+    }
+    match world.rank() {
+        0 => {
+            let client = Client {
+                world,
+                reporter,
+                terms: &task.terms,
+                sizes: task.sizes(),
+                backend,
+                buffers: &buffers,
+                seed: 0,
+            };
+            client.run(hellos)
+        }
+        _ => serve(world, &buffers, room, reporter),
+    }
+}
+
+fn run_simulated(task: &Task, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
+    let gpu = open_gpu(task, reporter)?;
+    let [first, second] = simulated();
+    let rank = |ranks: Ranks, reporter: &mut Reporter<'_>| {
+        let mut world = World::new(ranks)?;
+        let hellos = world.exchange(&hello(task, "simulated")?)?;
+        if world.rank() == 0 {
+            reporter.send(&Event::Mpi(Box::new(ProbedMpi {
+                chosen: "--sim".to_owned(),
+                version: "simulated".to_owned(),
+                abi: "sim".to_owned(),
+                ranks: world.size(),
+                hosts: hosts(&hellos),
+                ..ProbedMpi::default()
+            })))?;
+        }
+        run_world(task, &world, &hellos, gpu.as_ref(), "mpi-sim", reporter)
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let mut nowhere = io::sink();
+            rank(second, &mut Reporter::new(&mut nowhere, task.terms.timeout))
+        });
+        let done = rank(first, reporter);
+        match other.join() {
+            Ok(Err(cause)) if done.as_ref().is_err_and(StepError::is_from_peer) => Err(cause),
+            Ok(_) => done,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
