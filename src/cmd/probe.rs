@@ -97,6 +97,9 @@ pub fn run(
         }
         ProbeWhat::P2p(_) => session.run(&p2p::Options { scope }, out, err),
         ProbeWhat::Mpi(wanted) => {
+            if scope.sim && (wanted.mpi.is_some() || wanted.memory == Some(MpiMemory::Host)) {
+                bail!("--sim simulates MPI and a GPU: omit --mpi and --memory host");
+            }
             let options = mpi::Options {
                 scope,
                 library: wanted.mpi.clone(),

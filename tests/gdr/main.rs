@@ -40,6 +40,7 @@ mod private_files;
 mod probe;
 mod probe_async;
 mod probe_copy;
+mod probe_mpi;
 mod probe_paths;
 mod probe_pingpong;
 mod probe_rdma;

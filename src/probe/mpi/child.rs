@@ -42,8 +42,8 @@ impl task::Task for Task {
                 let mut reporter = Reporter::new(&mut writer, self.terms.timeout);
                 match part {
                     Part::Trial => trial::run(self, files, &mut reporter),
-                    Part::Rank { launcher, .. } => {
-                        run_rank(self, files, launcher.clone(), &mut reporter)
+                    Part::Rank { launcher, size, .. } => {
+                        run_rank(self, files, (launcher.clone(), *size), &mut reporter)
                     }
                 }
             }
@@ -148,7 +148,7 @@ pub fn probed(mpi: &Mpi, candidate: &Candidate) -> Result<ProbedMpi, StepError> 
 fn run_rank(
     task: &Task,
     files: &[Candidate],
-    launcher: Option<String>,
+    (launcher, size): (Option<String>, Option<u32>),
     reporter: &mut Reporter<'_>,
 ) -> Result<(), StepError> {
     reporter.doing("the MPI library to load")?;
@@ -159,6 +159,9 @@ fn run_rank(
         reporter.doing_for("all ranks to call MPI_Init", INIT)?;
         mpi.init()?;
         let mut world = World::new(Ranks::Mpi(mpi.world()?))?;
+        if size.is_some_and(|size| size != world.size()) {
+            return Err(foreign(&mpi, launcher.as_deref(), size, world.size()));
+        }
         reporter.doing("what the other ranks are")?;
         let hellos = world.exchange(&hello(task, mpi.version())?)?;
         let known = ProbedMpi {
@@ -178,6 +181,20 @@ fn run_rank(
         Some(gpu) => gpu.with_current(rank)?,
         None => rank(),
     }
+}
+
+/// The error of a library that does not know the launcher's other processes.
+fn foreign(mpi: &Mpi, launcher: Option<&str>, size: Option<u32>, found: u32) -> StepError {
+    let file = mpi
+        .file()
+        .map_or_else(String::new, |file| file.display().to_string());
+    StepError::Option(format!(
+        "the launcher ({}) started {} processes, and the library {file} ({}) knows {found}: it belongs to another launcher; start gdr \
+         with that one's mpirun, or name this launcher's library with --mpi",
+        launcher.unwrap_or("unknown"),
+        size.unwrap_or(0),
+        mpi.version()
+    ))
 }
 
 pub fn open_gpu(task: &Task, reporter: &mut Reporter<'_>) -> Result<Option<Gpu>, StepError> {

@@ -5,17 +5,19 @@ use std::time::{Duration, Instant};
 use gpu::Pattern;
 
 use super::buffer::{Buffer, Kind};
-use super::message::{Hello, Message, Pair, Step, pairs, shortened};
-use super::world::World;
+use super::message::{Hello, Message, Pair, Step, pairs};
+use super::world::{World, message_time};
 use crate::probe::depth::Terms;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
-use crate::probe::rdma::allowance;
 use crate::probe::statistics::Figures;
 use crate::probe::verdict::Subject;
 
-/// Messages in flight for bandwidth, as in OSU's osu_bw.
-pub const WINDOW: u32 = 64;
+/// Messages in flight for bandwidth, as in OSU's osu_bw; fewer large ones, which fill a link alone.
+pub fn window(bytes: usize) -> u32 {
+    ((64 << 20) / bytes.max(1)).clamp(2, 64) as u32
+}
+
 /// Messages before the clock of a latency starts.
 const WARM: u32 = 20;
 /// Fewest and most messages of a latency, and windows of a bandwidth.
@@ -51,13 +53,9 @@ impl Client<'_, '_, '_> {
             Ok(()) => ranks
                 .into_iter()
                 .try_for_each(|rank| self.world.send_message(rank, &Message::Step(Step::End)))?,
-            Err(failure) => {
-                let message = Message::Failed(shortened(&gpu::sentence(failure)));
-                for rank in ranks {
-                    // The first one that does not answer may be the cause.
-                    let _ = self.world.send_message(rank, &message);
-                }
-            }
+            Err(failure) => ranks
+                .into_iter()
+                .for_each(|rank| self.world.send_failure(rank, failure)),
         }
         done
     }
@@ -146,7 +144,7 @@ impl Client<'_, '_, '_> {
             bytes,
             seeds,
         };
-        let time = allowance(bytes);
+        let time = message_time(bytes);
         let what = format!("{bytes} bytes of {} memory to verify", memory.name());
         self.begin(pair, what, step, time)?;
         let (world, rank) = (self.world, pair.rank);
@@ -187,7 +185,7 @@ impl Client<'_, '_, '_> {
             for _ in 0..count {
                 let sent = this.world.send(&buffers.out, bytes, pair.rank)?;
                 let arriving = this.world.receive(&buffers.into, bytes, pair.rank)?;
-                let limit = allowance(2 * bytes);
+                let limit = message_time(bytes);
                 this.world.wait(&mut [sent, arriving], pair.rank, limit)?;
                 let now = Instant::now();
                 // Half the round-trip time.
@@ -196,11 +194,11 @@ impl Client<'_, '_, '_> {
             }
             Ok::<_, StepError>(times)
         };
-        let first = run(self, WARM, allowance(bytes * 2 * WARM as usize))?;
+        let first = run(self, WARM, message_time(bytes) * 2 * WARM)?;
         let single = median(&first) * 2.0;
         let count = (point / single).clamp(PING_PONGS.0, PING_PONGS.1) as u32;
         let time = Duration::from_secs_f64(single * f64::from(count) * 10.0);
-        let samples = run(self, count, time + allowance(bytes))?;
+        let samples = run(self, count, time + message_time(bytes))?;
         let name = format!("mpi.{}.latency", memory.name());
         Ok(self
             .reporter
@@ -214,7 +212,7 @@ impl Client<'_, '_, '_> {
         at: usize,
         bytes: usize,
     ) -> Result<(), StepError> {
-        let memory = self.buffers[at].kind;
+        let (memory, in_flight) = (self.buffers[at].kind, window(bytes));
         let point = self.terms.depth.rdma_point().as_secs_f64();
         let run = |this: &mut Self, windows: u32, time: Duration| {
             let step = Step::Stream {
@@ -228,23 +226,23 @@ impl Client<'_, '_, '_> {
             let mut times = Vec::with_capacity(windows as usize);
             let mut begun = Instant::now();
             for _ in 0..windows {
-                let window = (0..WINDOW).map(|_| world.send(&buffers.out, bytes, pair.rank));
+                let window = (0..in_flight).map(|_| world.send(&buffers.out, bytes, pair.rank));
                 let mut window = window.collect::<Result<Vec<_>, _>>()?;
-                let limit = allowance(bytes * WINDOW as usize);
+                let limit = message_time(bytes);
                 world.wait(&mut window, pair.rank, limit)?;
                 let answer = world.receive(&buffers.into, 1, pair.rank)?;
                 world.wait(&mut [answer], pair.rank, limit)?;
                 let now = Instant::now();
-                times.push(now.duration_since(begun).as_secs_f64() / f64::from(WINDOW));
+                times.push(now.duration_since(begun).as_secs_f64() / f64::from(in_flight));
                 begun = now;
             }
             Ok::<_, StepError>(times)
         };
-        let first = run(self, 1, allowance(bytes * WINDOW as usize))?;
-        let single = median(&first) * f64::from(WINDOW);
+        let first = run(self, 1, message_time(bytes) * in_flight)?;
+        let single = median(&first) * f64::from(in_flight);
         let windows = (point / single).clamp(WINDOWS.0, WINDOWS.1) as u32;
         let time = Duration::from_secs_f64(single * f64::from(windows) * 10.0);
-        let samples = run(self, windows, time + allowance(bytes))?;
+        let samples = run(self, windows, time + message_time(bytes))?;
         let name = format!("mpi.{}.bandwidth", memory.name());
         Ok(self
             .reporter

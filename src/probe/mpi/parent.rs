@@ -36,6 +36,9 @@ pub enum MemoryChoice {
     Gpu,
 }
 
+/// Simulated GPU memory has addresses that no MPI library can access.
+const LAUNCHED: &str =
+    "--sim simulates MPI too, in one process: start it without a launcher, or omit --sim";
 /// A launcher ends all ranks when one fails: the others report first.
 const LINGER: Duration = Duration::from_secs(5);
 /// Which GPU a rank takes, by the first of these variables.
@@ -84,8 +87,11 @@ impl Probe for Options {
             machine,
             files: self.files(),
         };
-        if self.is_simulated(place.as_ref()) {
-            return run.simulated(children, gpu);
+        if self.scope.sim {
+            return match place {
+                None => run.simulated(children, gpu),
+                Some(_) => impossible(children, LAUNCHED.to_owned()),
+            };
         }
         let known = run.trial(children, gpu.clone())?;
         if children.interrupts.pending() {
@@ -111,11 +117,6 @@ impl Probe for Options {
 }
 
 impl Options {
-    /// With --sim MPI is simulated too, unless a launcher or a library is there.
-    fn is_simulated(&self, place: Option<&Place>) -> bool {
-        self.scope.sim && self.library.is_none() && place.is_none()
-    }
-
     fn files(&self) -> Vec<Candidate> {
         match &self.library {
             Some(file) => vec![Candidate {
@@ -182,6 +183,7 @@ impl Run<'_> {
         let part = Part::Rank {
             launcher: None,
             rank: 0,
+            size: None,
         };
         children.run("MPI", &self.task(Library::Sim, part, gpu), &[])?;
         let note = "MPI is SIMULATED: two threads exchange messages through this process's memory. The figures say nothing about an \
@@ -259,6 +261,7 @@ impl Run<'_> {
         let part = Part::Rank {
             launcher: Some(place.launcher.to_string()),
             rank: place.rank,
+            size: place.size,
         };
         // Where the trial says nothing, the rank itself tries.
         let usable = gpu.clone().filter(|_| takes != Some(false));
@@ -284,7 +287,8 @@ impl Run<'_> {
         };
         mpi.takes_gpu = takes;
         if place.rank == 0 {
-            mpi.transports = transports(&ran.messages, &measured(&children.report.results));
+            let pairs = measured(&children.report.results);
+            mpi.transports = transports(&ran.messages, &pairs);
             let situation = Situation {
                 mpi,
                 port: port(self.machine),
@@ -292,7 +296,7 @@ impl Run<'_> {
                 gpu_share: gpu_share(&children.report.results),
             };
             let sentences = advice(&situation);
-            if mpi.transports.is_empty() && ran.whole {
+            if mpi.transports.is_empty() && !pairs.is_empty() {
                 children.note("The library did not say which transports it uses.".to_owned());
             }
             sentences

@@ -5,12 +5,11 @@ use std::time::Duration;
 use gpu::Pattern;
 
 use super::buffer::Kind;
-use super::client::{Buffers, WINDOW};
+use super::client::{Buffers, window};
 use super::message::{Message, Step, shortened};
-use super::world::World;
+use super::world::{World, message_time};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
-use crate::probe::rdma::allowance;
 
 /// Rank 0 prepares memory between two steps.
 const PREPARATION: Duration = Duration::from_secs(1);
@@ -29,7 +28,7 @@ pub fn serve(
         && !failure.is_from_peer()
     {
         // Rank 0 may wait for something else, and then reports that this rank is silent.
-        let _ = world.send_message(0, &Message::Failed(shortened(&gpu::sentence(failure))));
+        world.send_failure(0, failure);
     }
     served
 }
@@ -55,9 +54,9 @@ fn serve_steps(
                 bytes,
                 seeds,
             } => {
-                waiting += allowance(bytes);
+                waiting += message_time(bytes);
                 let memory = find(buffers, memory, bytes, room)?;
-                reporter.doing_for("the message to verify", allowance(bytes))?;
+                reporter.doing_for("the message to verify", message_time(bytes))?;
                 verify(world, memory, bytes, seeds)?;
             }
             Step::PingPong {
@@ -67,7 +66,7 @@ fn serve_steps(
             } => {
                 let memory = find(buffers, memory, bytes, room)?;
                 messages(count, 1)?;
-                let time = allowance(2 * bytes);
+                let time = message_time(bytes);
                 reporter.doing_for("messages to send back", MAX_WAIT)?;
                 for _ in 0..count {
                     let arriving = world.receive(&memory.into, bytes, 0)?;
@@ -82,11 +81,12 @@ fn serve_steps(
                 windows,
             } => {
                 let memory = find(buffers, memory, bytes, room)?;
-                messages(windows, WINDOW)?;
-                let time = allowance(bytes * WINDOW as usize);
+                let in_flight = window(bytes);
+                messages(windows, in_flight)?;
+                let time = message_time(bytes);
                 reporter.doing_for("windows of messages", MAX_WAIT)?;
                 for _ in 0..windows {
-                    let window = (0..WINDOW).map(|_| world.receive(&memory.into, bytes, 0));
+                    let window = (0..in_flight).map(|_| world.receive(&memory.into, bytes, 0));
                     let mut window = window.collect::<Result<Vec<_>, _>>()?;
                     world.wait(&mut window, 0, time)?;
                     let sent = world.send(&memory.out, 1, 0)?;
@@ -103,7 +103,7 @@ fn verify(
     bytes: usize,
     [first, second]: [u64; 2],
 ) -> Result<(), StepError> {
-    let time = allowance(bytes);
+    let time = message_time(bytes);
     // What arrives replaces another pattern.
     memory.into.fill(bytes, Pattern::new(second))?;
     memory.out.fill(bytes, Pattern::new(second))?;

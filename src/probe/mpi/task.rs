@@ -46,5 +46,7 @@ pub enum Part {
         launcher: Option<String>,
         /// The rank by the launcher's variables, for the names of results.
         rank: u32,
+        /// Number of ranks by the launcher's variables, if they say it.
+        size: Option<u32>,
     },
 }

@@ -6,11 +6,17 @@ use std::time::{Duration, Instant};
 use mpi_abi::{Communicator, Request};
 
 use super::buffer::Buffer;
-use super::message::{FRAME, Hello, Message};
+use super::message::{FRAME, Hello, Message, shortened};
 use crate::probe::failure::StepError;
 
 /// How long a rank may be silent, beyond the time that a message takes.
-pub const SILENCE: Duration = Duration::from_secs(4);
+pub const SILENCE: Duration = Duration::from_millis(2500);
+/// How long the ranks may take to exchange what they are, after all have called MPI_Init.
+const EXCHANGE: Duration = Duration::from_secs(5);
+/// How long a rank may take to receive the reason of a failure.
+const FAILURE: Duration = Duration::from_millis(100);
+/// What a byte takes at most: 50 MB/s.
+const BYTE: Duration = Duration::from_nanos(20);
 /// Polls between two looks at the clock.
 const POLLS: u32 = 1024;
 
@@ -31,6 +37,11 @@ pub fn simulated() -> [Ranks; 2] {
     let ((to_second, from_first), (to_first, from_second)) = (channel(), channel());
     [(0, to_second, from_second), (1, to_first, from_first)]
         .map(|(rank, to, from)| Ranks::Sim(SimRank { rank, to, from }))
+}
+
+/// What a message takes at most.
+pub fn message_time(bytes: usize) -> Duration {
+    BYTE * u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
 /// A message in flight.
@@ -81,13 +92,13 @@ impl World {
     pub fn exchange(&mut self, own: &Hello) -> Result<Vec<Hello>, StepError> {
         let text = serde_json::to_vec(own).map_err(|_| StepError::OutOfStep)?;
         let all = match &mut self.ranks {
-            Ranks::Mpi(communicator) => communicator.all_gather(&text, SILENCE)?,
+            Ranks::Mpi(communicator) => communicator.all_gather(&text, EXCHANGE)?,
             Ranks::Sim(sim) => {
                 let first = sim.rank == 0;
                 sim.to
                     .send(text.clone())
                     .map_err(|_| StepError::OutOfStep)?;
-                let theirs = sim.from.recv_timeout(SILENCE);
+                let theirs = sim.from.recv_timeout(EXCHANGE);
                 let theirs = theirs.map_err(|_| StepError::OutOfStep)?;
                 match first {
                     true => vec![text, theirs],
@@ -141,15 +152,25 @@ impl World {
         }
     }
 
-    /// Waits for messages from and to a rank, in order. `time` is what they take.
+    /// Waits for messages from and to a rank, in order. `time` is what each may take.
     pub fn wait(
         &self,
         pending: &mut [Pending<'_>],
         rank: u32,
         time: Duration,
     ) -> Result<(), StepError> {
-        let (mut begun, mut polls) = (None, 0_u32);
+        self.wait_within(pending, rank, time + SILENCE)
+    }
+
+    fn wait_within(
+        &self,
+        pending: &mut [Pending<'_>],
+        rank: u32,
+        timeout: Duration,
+    ) -> Result<(), StepError> {
+        let mut polls = 0_u32;
         for message in pending {
+            let mut begun = None;
             while !self.is_done(message, rank)? {
                 polls += 1;
                 if !polls.is_multiple_of(self.polls) {
@@ -157,8 +178,8 @@ impl World {
                 }
                 std::thread::yield_now();
                 let begun = *begun.get_or_insert_with(Instant::now);
-                if begun.elapsed() > time + SILENCE {
-                    return Err(self.silent(rank, time + SILENCE));
+                if begun.elapsed() > timeout {
+                    return Err(self.silent(rank, timeout));
                 }
             }
         }
@@ -187,6 +208,22 @@ impl World {
 
     /// Sends a message to a rank.
     pub fn send_message(&self, to: u32, message: &Message) -> Result<(), StepError> {
+        self.send_message_within(to, message, SILENCE)
+    }
+
+    /// Says that this rank failed, if the other one still listens.
+    pub fn send_failure(&self, to: u32, failure: &StepError) {
+        let message = Message::Failed(shortened(&gpu::sentence(failure)));
+        // Ignored: it notices the silence.
+        let _ = self.send_message_within(to, &message, FAILURE);
+    }
+
+    fn send_message_within(
+        &self,
+        to: u32,
+        message: &Message,
+        timeout: Duration,
+    ) -> Result<(), StepError> {
         let mut text = serde_json::to_vec(message).map_err(|_| StepError::OutOfStep)?;
         if text.len() > FRAME {
             return Err(StepError::OutOfStep);
@@ -194,7 +231,7 @@ impl World {
         text.resize(FRAME, b' ');
         self.out.write(&text)?;
         let sent = self.send(&self.out, FRAME, to)?;
-        self.wait(&mut [sent], to, Duration::ZERO)
+        self.wait_within(&mut [sent], to, timeout)
     }
 
     /// Receives a message of a rank, which may take `time` to begin it.

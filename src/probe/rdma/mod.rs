@@ -32,7 +32,6 @@ mod task;
 #[cfg(test)]
 mod tests;
 
-pub use agree::allowance;
 pub use memory::Store;
 pub use options::{MemoryKind, Named, Options, RemoteEnd};
 pub use pairs::{port_of, served};
