@@ -273,8 +273,8 @@ fn mpich_does_not_take_gpu_pointers() {
     finds_that_gpu_pointers_are_not_taken(&MPICH);
 }
 
-/// Resident memory of a process that has messages of 64 MiB in hand: it has filled a buffer.
-const BUSY: u64 = 100 << 10;
+/// Resident memory of a process that has messages of 32 MiB in hand: it has filled a buffer.
+const BUSY: u64 = 64 << 10;
 
 /// The child that is rank 1, once it exchanges messages.
 fn rank_1(launcher: u32) -> Option<Pid> {
@@ -308,7 +308,7 @@ fn rank_1(launcher: u32) -> Option<Pid> {
 /// Rank 1 dies or stops in the middle: rank 0 says so within 5 s.
 fn reports_rank_that(signal: Signal, mpi: &Mpi) {
     let _alone = alone();
-    let mut command = mpi.command(2, &["--size", "64MiB", "--format", "json"]);
+    let mut command = mpi.command(2, &["--size", "32MiB", "--format", "json"]);
     let arguments: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
     let mut full = Command::new("timeout");
     full.args(arguments.iter().map(|argument| {
@@ -328,7 +328,7 @@ fn reports_rank_that(signal: Signal, mpi: &Mpi) {
     let begun = Instant::now();
     let rank = loop {
         assert!(
-            begun.elapsed() < Duration::from_secs(20),
+            begun.elapsed() < Duration::from_secs(50),
             "rank 1 does not begin"
         );
         if let Some(rank) = rank_1(child.id()) {
