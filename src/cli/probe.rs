@@ -49,6 +49,12 @@ pub enum ProbeWhat {
     /// stream to the NIC's doorbell, and messages driven by the stream, over a loop and to another process, compared
     /// with the same messages driven by the CPU. With --sysroot or --from nothing is measured.
     Async(AsyncProbe),
+    /// Move GPU memory to GPU memory in each way of GPUDirect, verified, in one figure
+    ///
+    /// No GPUDirect (pageable copies), v1 (copy and send, whole and in chunks of the best size), v2 (peer to peer in one
+    /// node), v3 (RDMA of GPU memory), and host memory as the ceiling: latency and bandwidth, 4 B to 64 MiB. Between two
+    /// machines as 'gdr probe rdma'; on one machine between its ports. --device sim replaces the NIC by a CPU thread.
+    Transfer(Box<RdmaProbe>),
     /// Send host and GPU memory with the MPI library of the launcher, verify every byte, and name the transports
     ///
     /// mpirun -n 2 gdr probe mpi, or srun -N2 gdr probe mpi. Opens Open MPI or MPICH, and the libraries with their

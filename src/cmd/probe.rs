@@ -27,7 +27,7 @@ use crate::probe::scope::{Nodes, Scope};
 use crate::probe::supervise;
 use crate::probe::verdict::{exit_code, failures};
 use crate::probe::watch::Interrupts;
-use crate::probe::{asynchronous, host, mpi, p2p, rdma};
+use crate::probe::{asynchronous, host, mpi, p2p, rdma, transfer};
 use crate::render::probe as render;
 use crate::world::NvmlQuery;
 
@@ -48,20 +48,14 @@ pub fn run(
         machine,
         global,
         want: match &options.what {
-            ProbeWhat::P2p(_) => CollectOptions {
-                nvml: NvmlQuery {
-                    links: true,
-                    p2p: true,
-                    from_gpus: 2,
-                    ..NvmlQuery::default()
-                },
-                ..CollectOptions::default()
-            },
+            ProbeWhat::P2p(_) => pairs(),
             ProbeWhat::Copy(_)
             | ProbeWhat::Host(_)
             | ProbeWhat::Rdma(_)
             | ProbeWhat::Async(_)
             | ProbeWhat::Mpi(_) => CollectOptions::default(),
+            // GPUDirect v2 is between GPUs.
+            ProbeWhat::Transfer(_) => pairs(),
         },
         scope: match &options.what {
             ProbeWhat::Copy(options) => &options.scope,
@@ -70,12 +64,13 @@ pub fn run(
             ProbeWhat::Rdma(options) => &options.scope,
             ProbeWhat::Async(options) => &options.scope,
             ProbeWhat::Mpi(options) => &options.scope,
+            ProbeWhat::Transfer(options) => &options.scope,
         },
         profile: match &options.what {
             ProbeWhat::Copy(_) => "gdrcopy",
             ProbeWhat::Host(_) => "mpi",
             ProbeWhat::P2p(_) => "p2p",
-            ProbeWhat::Rdma(_) => "rdma",
+            ProbeWhat::Rdma(_) | ProbeWhat::Transfer(_) => "rdma",
             // Async has no threshold of its own: no bandwidth limits these times.
             ProbeWhat::Async(_) => "gdrcopy",
             ProbeWhat::Mpi(_) => "mpi",
@@ -115,9 +110,33 @@ pub fn run(
             let options = async_options(scope, wanted)?;
             session.run(&options, out, err)
         }
+        ProbeWhat::Transfer(wanted) => {
+            if wanted.all || wanted.memory.is_some() || wanted.show_perftest {
+                bail!("--all, --memory and --show-perftest are options of gdr probe rdma");
+            }
+            let options = rdma::Options {
+                curves: true,
+                kind: rdma::MemoryKind::Gpu,
+                ..rdma_options(scope, wanted, machine.is_live())?
+            };
+            session.run(&transfer::Options(options), out, err)
+        }
         ProbeWhat::Rdma(wanted) => {
             session.run(&rdma_options(scope, wanted, machine.is_live())?, out, err)
         }
+    }
+}
+
+/// Facts about pairs of GPUs.
+fn pairs() -> CollectOptions {
+    CollectOptions {
+        nvml: NvmlQuery {
+            links: true,
+            p2p: true,
+            from_gpus: 2,
+            ..NvmlQuery::default()
+        },
+        ..CollectOptions::default()
     }
 }
 
@@ -289,6 +308,7 @@ fn rdma_options(scope: Scope, wanted: &RdmaProbe, is_live: bool) -> anyhow::Resu
         gid: wanted.gid_index,
         all: wanted.all,
         queue_pairs: wanted.qps,
+        curves: false,
         perftest: wanted.show_perftest,
         scope,
     };

@@ -43,6 +43,7 @@ pub enum ProbeKind {
     Rdma,
     Async,
     Mpi,
+    Transfer,
 }
 
 impl ProbeKind {
@@ -55,6 +56,7 @@ impl ProbeKind {
             Self::Rdma => "rdma",
             Self::Async => "async",
             Self::Mpi => "mpi",
+            Self::Transfer => "transfer",
         }
     }
 }

@@ -29,6 +29,7 @@ pub mod statistics;
 pub mod supervise;
 mod target;
 mod task;
+pub mod transfer;
 pub mod verdict;
 pub mod watch;
 

@@ -73,7 +73,10 @@ impl End {
 
     /// True if copies carry the bytes between the NIC's buffer and the GPU.
     pub fn is_staged(&self) -> bool {
-        self.selection.memory_path == Some(MemoryPath::Staged)
+        matches!(
+            self.selection.memory_path,
+            Some(MemoryPath::Staged | MemoryPath::Pageable)
+        )
     }
 
     /// Its GPU is a simulated one.

@@ -4,7 +4,7 @@ use super::across::{self, report_impossible};
 use super::client::LIMITED_BY_LINK;
 use super::comparison::compare;
 use super::options::{MemoryKind, Named, Options, RemoteEnd};
-use super::pairs::{places, remote, served, task};
+use super::pairs::{curves, places, remote, served, task};
 use super::perftest;
 use super::task::{Place, Task};
 use crate::model::{GIGABYTES_PER_SECOND, ProbeKind, ProbeReport};
@@ -45,6 +45,10 @@ impl Probe for Options {
                 report_impossible(children, why);
                 return Ok(());
             }
+        };
+        let found = match self.curves {
+            true => curves(self, &nics, &found),
+            false => found,
         };
         match &self.remote {
             RemoteEnd::Here(named) => {
@@ -164,7 +168,7 @@ fn measure_local(
         };
         let task = task(options, local, &remote);
         let mut ran = children.run(&task.subject.clone(), &task, &[])?;
-        if ran.go_on {
+        if ran.go_on && local.curve.is_none() {
             ran = compare(options, children, local, &remote)?.unwrap_or(ran);
         }
         if !ran.go_on {

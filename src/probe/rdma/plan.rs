@@ -5,6 +5,7 @@ use std::time::Duration;
 use verbs::Transport;
 
 use super::control::Offer;
+use super::curve::Chunking;
 use super::device::Device;
 use super::end::End;
 use super::kind::Kind;
@@ -55,6 +56,8 @@ pub enum TestCase {
     Rate(usize),
     /// Bandwidth without GPUDirect RDMA.
     Staged(usize),
+    /// The same in chunks of a certain size.
+    Chunked(usize, Chunking),
 }
 
 impl TestCase {
@@ -82,7 +85,9 @@ impl TestCase {
             Self::Rate(bytes) => {
                 reliable(pairs.max(RATE_PAIRS), Kind::Write, bytes, Traffic::OneWay)
             }
-            Self::Staged(bytes) => reliable(1, Kind::Send, bytes, Traffic::Staged),
+            Self::Staged(bytes) | Self::Chunked(bytes, _) => {
+                reliable(1, Kind::Send, bytes, Traffic::Staged)
+            }
         }
     }
 }
@@ -97,6 +102,13 @@ const RELIABLE: &str =
 
 /// The test cases between two ends, in order, and a note about omitted ones.
 pub fn test_cases(task: &Task, end: &End, other: &Offer) -> (Vec<TestCase>, Option<&'static str>) {
+    if let Some(curve) = task.curve() {
+        let is_staged = end.is_staged() || other.staged;
+        return match curve.is_direct() && is_staged {
+            true => (Vec::new(), None),
+            false => (curve.test_cases(&task.terms), None),
+        };
+    }
     let ends = Ends {
         mtu: end.mtu.min(other.mtu) as usize,
         staged: end.is_staged() || other.staged,
@@ -278,6 +290,7 @@ mod tests {
                 simulated: false,
             },
             memory: Memory::Host,
+            curve: None,
             class: None,
             path: None,
             expected: None,

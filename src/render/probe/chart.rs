@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use super::panel::{Line, Panel};
-use super::{copy_chart, mpi, size};
+use super::{copy_chart, mpi, size, transfer};
 use crate::model::{Bucket, GIGABYTES_PER_SECOND, ProbeKind, ProbeReport, ProbeResult};
 use crate::render::svg::Stroke;
 
@@ -14,6 +14,7 @@ pub fn panels(report: &ProbeReport) -> Vec<Panel> {
         ProbeKind::P2p => p2p(report),
         ProbeKind::Rdma => rdma(report),
         ProbeKind::Mpi => ranks(report),
+        ProbeKind::Transfer => transfer::panels(report),
         ProbeKind::Async => asynchronous(report),
         ProbeKind::Copy => copy_chart::panels(report),
     };

@@ -43,6 +43,7 @@ fn mark(stroke: Stroke) -> (char, Tone) {
         Stroke::Second => ('◌', Tone::Special),
         Stroke::Third => ('+', Tone::Fair),
         Stroke::Fourth => ('·', Tone::Dim),
+        Stroke::Fifth => ('x', Tone::Bad),
         Stroke::Limit => ('-', Tone::Dim),
     }
 }

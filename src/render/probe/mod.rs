@@ -22,6 +22,7 @@ mod table;
 mod test_list;
 #[cfg(test)]
 mod tests;
+mod transfer;
 
 pub use curve::curve;
 pub use picture::svg;

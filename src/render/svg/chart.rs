@@ -47,6 +47,8 @@ pub enum Stroke {
     Third,
     /// Second comparison.
     Fourth,
+    /// Third comparison.
+    Fifth,
     Limit,
 }
 
@@ -57,6 +59,7 @@ impl Stroke {
             Self::Second => ("#8957c6", "2", ""),
             Self::Third => ("#b35900", "2", ""),
             Self::Fourth => ("#8c959f", "2", ""),
+            Self::Fifth => ("#0969da", "2", ""),
             Self::Limit => ("#cf222e", "1", r#" stroke-dasharray="6 4""#),
         }
     }
