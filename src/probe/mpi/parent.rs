@@ -229,7 +229,7 @@ impl Run<'_> {
             );
             let why = format!(
                 "not CUDA-aware: {library} treats a GPU pointer as a host pointer, and its process {how}; use an MPI built with CUDA \
-                 (HPC SDK, HPC-X, or your own with --with-cuda), see gdr doctor --only mpi.cuda-aware,mpi.transports"
+                 (HPC SDK, HPC-X, or your own with --with-cuda), see gdr doctor --only mpi.cuda-aware,env.contradiction"
             );
             let about = Subject::new("trial", backend);
             results.push(about.impossible(trial::NAME, None, true, why));

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::control::Message;
+use super::curve::Curve;
 use super::options::{Options, RemoteEnd};
 use super::pairs::{new_task, pair_subject};
 use super::rendezvous::{
@@ -36,6 +37,9 @@ const MAX_CONNECTIONS: u32 = 1024;
 /// Most characters of a name and of a reason from the other machine.
 const MAX_NAME: usize = 200;
 const MAX_REASON: usize = 2000;
+/// The ends do not have the same curves.
+const OTHER_PROBE: &str = "the two ends run different probes, or have different numbers of NICs: start gdr probe transfer on both, with the \
+                           same options";
 /// How long a child may take to end after its peer ended.
 const GRACE: Duration = Duration::from_millis(500);
 
@@ -76,6 +80,8 @@ struct RemotePlace {
     subject: String,
     /// The lower bandwidth of its port and its path to the GPU, bytes per second.
     limit: Option<u64>,
+    /// Its curve of `gdr probe transfer`.
+    curve: Option<Curve>,
 }
 
 impl RemotePlace {
@@ -83,6 +89,7 @@ impl RemotePlace {
         Self {
             subject: place.subject.clone(),
             limit: place.rate.into_iter().chain(place.path).min(),
+            curve: place.curve,
         }
     }
 }
@@ -155,7 +162,9 @@ fn meet_peer<'a>(
                 })?,
             };
             let listener = bind(*address, &secret)?;
-            for line in describe_server(listener.address(), &secret, given.is_some()) {
+            for line in
+                describe_server(options.name(), listener.address(), &secret, given.is_some())
+            {
                 note(line);
             }
             let link = listener.accept(&conditions(LISTEN_TIMEOUT), &mut note)?;
@@ -189,7 +198,12 @@ fn meet_peer<'a>(
 }
 
 /// Two lines for the user: where this server listens, and the command for the other machine.
-fn describe_server(address: SocketAddr, secret: &Secret, is_given: bool) -> [String; 2] {
+fn describe_server(
+    probe: &str,
+    address: SocketAddr,
+    secret: &Secret,
+    is_given: bool,
+) -> [String; 2] {
     let minutes = LISTEN_TIMEOUT.as_secs() / 60;
     let host = match address.ip().is_unspecified() {
         // Without a host name the user must fill in the address.
@@ -207,7 +221,7 @@ fn describe_server(address: SocketAddr, secret: &Secret, is_given: bool) -> [Str
             format!(
                 "{listening}, without a secret: any user of this machine can connect; the command for this machine:"
             ),
-            format!("gdr probe rdma --no-secret {host}"),
+            format!("gdr probe {probe} --no-secret {host}"),
         ];
     }
     match is_given {
@@ -215,11 +229,14 @@ fn describe_server(address: SocketAddr, secret: &Secret, is_given: bool) -> [Str
             format!(
                 "{listening}; the command for the other machine, with the same secret in {SECRET_VARIABLE} or --secret-file:"
             ),
-            format!("gdr probe rdma {host}"),
+            format!("gdr probe {probe} {host}"),
         ],
         false => [
             format!("{listening}; the command for the other machine, with a secret for this run:"),
-            format!("{SECRET_VARIABLE}={} gdr probe rdma {host}", secret.text()),
+            format!(
+                "{SECRET_VARIABLE}={} gdr probe {probe} {host}",
+                secret.text()
+            ),
         ],
     }
 }
@@ -289,6 +306,10 @@ fn client(
         // Pairs the ends in order; starts again if the server has fewer.
         let end = number as usize % ends.len();
         let remote = &ends[end];
+        if remote.curve != place.curve {
+            report_impossible(children, OTHER_PROBE.to_owned());
+            return Ok(false);
+        }
         let limit = RemotePlace::new(place)
             .limit
             .into_iter()

@@ -78,6 +78,11 @@ impl Options {
             && self.remote == RemoteEnd::Here(None)
     }
 
+    /// As in `gdr probe NAME`.
+    pub fn name(&self) -> &'static str {
+        if self.curves { "transfer" } else { "rdma" }
+    }
+
     /// True if the memory under test may be a GPU's.
     pub fn wants_gpus(&self) -> bool {
         !matches!(self.kind, MemoryKind::Host | MemoryKind::Huge)
