@@ -33,7 +33,8 @@ impl Probe for Options {
     fn measure(&self, machine: &Machine, children: &mut Children<'_>) -> Result<(), ProbeError> {
         self.0.measure(machine, children)?;
         let is_server = matches!(self.0.remote, RemoteEnd::Comes(..));
-        match is_server || children.interrupts.pending() {
+        let has_failed = children.report.results.iter().any(|result| result.required);
+        match is_server || has_failed || children.interrupts.pending() {
             true => Ok(()),
             false => self.v2(machine, children),
         }
