@@ -79,11 +79,17 @@ _gdr() {
             gdr__subcmd__help__subcmd__probe,host)
                 cmd="gdr__subcmd__help__subcmd__probe__subcmd__host"
                 ;;
+            gdr__subcmd__help__subcmd__probe,mpi)
+                cmd="gdr__subcmd__help__subcmd__probe__subcmd__mpi"
+                ;;
             gdr__subcmd__help__subcmd__probe,p2p)
                 cmd="gdr__subcmd__help__subcmd__probe__subcmd__p2p"
                 ;;
             gdr__subcmd__help__subcmd__probe,rdma)
                 cmd="gdr__subcmd__help__subcmd__probe__subcmd__rdma"
+                ;;
+            gdr__subcmd__help__subcmd__probe,transfer)
+                cmd="gdr__subcmd__help__subcmd__probe__subcmd__transfer"
                 ;;
             gdr__subcmd__probe,async)
                 cmd="gdr__subcmd__probe__subcmd__async"
@@ -97,11 +103,17 @@ _gdr() {
             gdr__subcmd__probe,host)
                 cmd="gdr__subcmd__probe__subcmd__host"
                 ;;
+            gdr__subcmd__probe,mpi)
+                cmd="gdr__subcmd__probe__subcmd__mpi"
+                ;;
             gdr__subcmd__probe,p2p)
                 cmd="gdr__subcmd__probe__subcmd__p2p"
                 ;;
             gdr__subcmd__probe,rdma)
                 cmd="gdr__subcmd__probe__subcmd__rdma"
+                ;;
+            gdr__subcmd__probe,transfer)
+                cmd="gdr__subcmd__probe__subcmd__transfer"
                 ;;
             gdr__subcmd__probe__subcmd__help,async)
                 cmd="gdr__subcmd__probe__subcmd__help__subcmd__async"
@@ -115,11 +127,17 @@ _gdr() {
             gdr__subcmd__probe__subcmd__help,host)
                 cmd="gdr__subcmd__probe__subcmd__help__subcmd__host"
                 ;;
+            gdr__subcmd__probe__subcmd__help,mpi)
+                cmd="gdr__subcmd__probe__subcmd__help__subcmd__mpi"
+                ;;
             gdr__subcmd__probe__subcmd__help,p2p)
                 cmd="gdr__subcmd__probe__subcmd__help__subcmd__p2p"
                 ;;
             gdr__subcmd__probe__subcmd__help,rdma)
                 cmd="gdr__subcmd__probe__subcmd__help__subcmd__rdma"
+                ;;
+            gdr__subcmd__probe__subcmd__help,transfer)
+                cmd="gdr__subcmd__probe__subcmd__help__subcmd__transfer"
                 ;;
             *)
                 ;;
@@ -434,7 +452,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__help__subcmd__probe)
-            opts="copy host p2p rdma async"
+            opts="copy host p2p rdma async transfer mpi"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -489,6 +507,20 @@ _gdr() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        gdr__subcmd__help__subcmd__probe__subcmd__mpi)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         gdr__subcmd__help__subcmd__probe__subcmd__p2p)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
@@ -504,6 +536,20 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__help__subcmd__probe__subcmd__rdma)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__help__subcmd__probe__subcmd__transfer)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -560,7 +606,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe)
-            opts="-v -h --sysroot --from --color --library-timeout --verbose --help copy host p2p rdma async help"
+            opts="-v -h --sysroot --from --color --library-timeout --verbose --help copy host p2p rdma async transfer mpi help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -758,7 +804,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__help)
-            opts="copy host p2p rdma async help"
+            opts="copy host p2p rdma async transfer mpi help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -827,6 +873,20 @@ _gdr() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        gdr__subcmd__probe__subcmd__help__subcmd__mpi)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         gdr__subcmd__probe__subcmd__help__subcmd__p2p)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
@@ -842,6 +902,20 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__help__subcmd__rdma)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__probe__subcmd__help__subcmd__transfer)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -876,6 +950,60 @@ _gdr() {
                     ;;
                 --numa)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --profile)
+                    COMPREPLY=($(compgen -W "rdma async gdrcopy p2p mpi all" -- "${cur}"))
+                    return 0
+                    ;;
+                --sysroot)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --library-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__probe__subcmd__mpi)
+            opts="-v -h --gpu --sim --quick --full --size --format --mpi --memory --profile --sysroot --from --color --library-timeout --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --gpu)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "table curve json svg" -- "${cur}"))
+                    return 0
+                    ;;
+                --mpi)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --memory)
+                    COMPREPLY=($(compgen -W "host gpu" -- "${cur}"))
                     return 0
                     ;;
                 --profile)
@@ -952,6 +1080,92 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__rdma)
+            opts="-d -v -h --gpu --sim --quick --full --size --format --listen --rendezvous --secret-file --no-secret --device --remote-device --gid-index --memory --memory-path --all --qps --show-perftest --profile --sysroot --from --color --library-timeout --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --gpu)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "table curve json svg" -- "${cur}"))
+                    return 0
+                    ;;
+                --listen)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rendezvous)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --secret-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --device)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -d)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --remote-device)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --gid-index)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --memory)
+                    COMPREPLY=($(compgen -W "host huge pinned gpu" -- "${cur}"))
+                    return 0
+                    ;;
+                --memory-path)
+                    COMPREPLY=($(compgen -W "data-direct dma-buf-pcie dma-buf peermem staged" -- "${cur}"))
+                    return 0
+                    ;;
+                --qps)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --profile)
+                    COMPREPLY=($(compgen -W "rdma async gdrcopy p2p mpi all" -- "${cur}"))
+                    return 0
+                    ;;
+                --sysroot)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --library-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__probe__subcmd__transfer)
             opts="-d -v -h --gpu --sim --quick --full --size --format --listen --rendezvous --secret-file --no-secret --device --remote-device --gid-index --memory --memory-path --all --qps --show-perftest --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
