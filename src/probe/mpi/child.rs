@@ -1,21 +1,22 @@
 //! The child: a rank of MPI, or both ranks of a simulation in two threads.
 
 use std::fs;
-use std::io::{self, Write};
-use std::os::fd::OwnedFd;
+use std::io;
 use std::time::Duration;
 
 use gpu::Gpu;
-use mpi_abi::{Abi, Mpi};
+use mpi_abi::Mpi;
 
 use super::buffer::{Buffer, Kind};
 use super::client::{Buffers, Client};
 use super::message::{Hello, hosts};
+use super::opened::{open, open_gpu, probed};
 use super::server::serve;
 use super::task::{Candidate, Library, Part, Task};
 use super::trial;
 use super::world::{Ranks, World, simulated};
 use crate::model::{ProbeResult, ProbedMpi};
+use crate::output::Redirected;
 use crate::probe::depth::SIMULATED;
 use crate::probe::events::{Event, Reporter};
 use crate::probe::failure::StepError;
@@ -37,8 +38,8 @@ impl task::Task for Task {
         match (&self.library, &self.part) {
             (Library::Sim, _) => run_simulated(self, reporter),
             (Library::Files(files), part) => {
-                let output = Output::redirect().map_err(StepError::Io)?;
-                let mut writer = output.events()?;
+                let output = Redirected::begin().map_err(StepError::Io)?;
+                let mut writer = output.original()?;
                 let mut reporter = Reporter::new(&mut writer, self.terms.timeout);
                 match part {
                     Part::Trial => trial::run(self, files, &mut reporter),
@@ -87,62 +88,6 @@ impl Task {
         }
         sizes
     }
-}
-
-/// Keeps what a library prints away from the events: standard output becomes standard error, until the end of the task.
-struct Output(OwnedFd);
-
-impl Output {
-    fn redirect() -> io::Result<Self> {
-        let kept = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
-        rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
-        Ok(Self(kept))
-    }
-
-    fn events(&self) -> io::Result<impl Write> {
-        Ok(fs::File::from(self.0.try_clone()?))
-    }
-}
-
-impl Drop for Output {
-    fn drop(&mut self) {
-        // Without it the end of the task is not reported, and the parent says so.
-        let _ = rustix::stdio::dup2_stdout(&self.0);
-    }
-}
-
-/// Opens the first library that can be opened; the error is that of the first one.
-pub fn open(files: &[Candidate]) -> Result<(Mpi, &Candidate), StepError> {
-    let mut first = None;
-    for candidate in files {
-        match Mpi::open_file(&candidate.file) {
-            Ok(mpi) => return Ok((mpi, candidate)),
-            Err(error) => {
-                first.get_or_insert(error);
-            }
-        }
-    }
-    Err(StepError::Mpi(first.unwrap_or(mpi_abi::Error::Absent(
-        "was found for this launcher; name one with --mpi",
-    ))))
-}
-
-/// What is known of a library once it is initialized.
-pub fn probed(mpi: &Mpi, candidate: &Candidate) -> Result<ProbedMpi, StepError> {
-    let support = mpi.cuda_support()?;
-    Ok(ProbedMpi {
-        file: mpi.file().map(|file| file.display().to_string()),
-        chosen: candidate.reason.clone(),
-        version: mpi.version().to_owned(),
-        abi: match mpi.abi() {
-            Abi::OpenMpi => "open-mpi",
-            Abi::Mpich => "mpich",
-        }
-        .to_owned(),
-        query: support.map(|support| support.function.to_owned()),
-        claims_gpu: support.map(|support| support.supported),
-        ..ProbedMpi::default()
-    })
 }
 
 fn run_rank(
@@ -195,16 +140,6 @@ fn foreign(mpi: &Mpi, launcher: Option<&str>, size: Option<u32>, found: u32) -> 
         size.unwrap_or(0),
         mpi.version()
     ))
-}
-
-pub fn open_gpu(task: &Task, reporter: &mut Reporter<'_>) -> Result<Option<Gpu>, StepError> {
-    let Some(target) = &task.gpu else {
-        return Ok(None);
-    };
-    reporter.doing("CUDA to open the GPU")?;
-    let gpu = target.open()?;
-    reporter.send(&Event::Gpu(Box::new(target.probed(&gpu.device().name))))?;
-    Ok(Some(gpu))
 }
 
 fn hello(task: &Task, version: &str) -> Result<Hello, StepError> {

@@ -10,6 +10,7 @@ mod child;
 mod client;
 mod library;
 mod message;
+mod opened;
 mod parent;
 mod server;
 mod task;

@@ -7,7 +7,7 @@ use gpu::Pattern;
 use mpi_abi::{Communicator, Memory};
 
 use super::buffer::{Buffer, Kind};
-use super::child::{open, open_gpu, probed};
+use super::opened::{open, open_gpu, probed};
 use super::task::{Candidate, Task};
 use crate::probe::events::{Event, Reporter};
 use crate::probe::failure::StepError;

@@ -10,6 +10,7 @@ use super::agree::{allowance, check_word, exchange_offers, report_failure, simul
 use super::connected::{ConnectedQueuePair, connect_queue_pairs};
 use super::control::{Control, Flow, Message, Step, expect};
 use super::curve::{Chunking, Curve};
+use super::curve_plan::curve_cases;
 use super::device::Device;
 use super::end::End;
 use super::kind::{Kind, name};
@@ -91,7 +92,7 @@ impl Client<'_, '_> {
     fn run(&mut self) -> Result<(), StepError> {
         let other = exchange_offers(self.end, self.control, self.task.room)?;
         let (ours, theirs) = (self.end.is_simulated(), other.simulated);
-        if ours || theirs {
+        if ours || theirs || matches!(self.end.device, Device::Sim(_)) {
             self.about.backend.push_str("-sim");
         }
         if ours != theirs {
@@ -104,7 +105,10 @@ impl Client<'_, '_> {
                 "the MTUs of the two ports are {ours} and {theirs} bytes: {least} is used"
             ))?;
         }
-        let (test_cases, left_out) = test_cases(self.task, self.end, &other);
+        let (test_cases, left_out) = match self.task.curve() {
+            Some(curve) => (curve_cases(curve, &self.task.terms, self.end, &other), None),
+            None => test_cases(self.task, self.end, &other),
+        };
         if let Some(why) = left_out {
             self.reporter.note(why.to_owned())?;
         }

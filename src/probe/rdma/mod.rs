@@ -12,6 +12,7 @@ mod comparison;
 mod connected;
 mod control;
 mod curve;
+mod curve_plan;
 mod device;
 mod end;
 mod kind;

@@ -102,13 +102,6 @@ const RELIABLE: &str =
 
 /// The test cases between two ends, in order, and a note about omitted ones.
 pub fn test_cases(task: &Task, end: &End, other: &Offer) -> (Vec<TestCase>, Option<&'static str>) {
-    if let Some(curve) = task.curve() {
-        let is_staged = end.is_staged() || other.staged;
-        return match curve.is_direct() && is_staged {
-            true => (Vec::new(), None),
-            false => (curve.test_cases(&task.terms), None),
-        };
-    }
     let ends = Ends {
         mtu: end.mtu.min(other.mtu) as usize,
         staged: end.is_staged() || other.staged,
