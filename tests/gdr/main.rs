@@ -48,6 +48,7 @@ mod probe_rdma_peers;
 mod probe_rdma_rights;
 mod probe_rdma_sides;
 mod probe_sim;
+mod probe_transfer;
 mod registration;
 mod snapshot;
 mod snapshot_mask;

@@ -23,9 +23,10 @@ pub enum Curve {
 }
 
 impl Curve {
+    /// The first one's memory path is that of the report's ends.
     pub const ALL: [Self; 6] = [
-        Self::Host,
         Self::Direct,
+        Self::Host,
         Self::Far,
         Self::Pipelined,
         Self::Copy,

@@ -30,7 +30,12 @@ impl Curve {
         let memory = match self {
             Self::Pageable => Memory::Gpu(gpu.clone(), Some(MemoryPath::Pageable)),
             Self::Copy | Self::Pipelined => Memory::Gpu(gpu.clone(), Some(MemoryPath::Staged)),
-            Self::Direct | Self::Far => Memory::Gpu(gpu.clone(), *wanted),
+            Self::Direct | Self::Far => {
+                // A real NIC does not know the simulated GPU's addresses.
+                let simulated = gpu.ordinal.is_none() && !place.port.simulated;
+                let path = simulated.then_some(MemoryPath::Simulated);
+                Memory::Gpu(gpu.clone(), path.or(*wanted))
+            }
             // The simulated NIC has the memory of GPUs and their drivers alone.
             Self::Host if place.port.simulated => Memory::Pinned(gpu.clone()),
             Self::Host => Memory::Host,

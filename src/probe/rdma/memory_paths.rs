@@ -45,9 +45,7 @@ pub fn select_path(
 ) -> Result<PathSelection, StepError> {
     let domain = match (device, memory, store.device()) {
         (Device::Verbs { domain, .. }, ..) => domain,
-        (Device::Sim(_), Memory::Gpu(_, Some(path)), Some((memory, _)))
-            if path.direct().is_none() =>
-        {
+        (Device::Sim(_), Memory::Gpu(_, Some(path)), Some((memory, _))) if path.is_staged() => {
             let room = memory.len().max(STAGING);
             return Ok(PathSelection {
                 memory_path: Some(*path),
@@ -121,6 +119,9 @@ impl PathSelection {
             _ if purpose.traffic == Traffic::Staged => {
                 domain.register_host_part(pinned()?, 0..STAGING, access)?
             }
+            (Some(MemoryPath::Simulated), Store::Device { memory, .. }) => {
+                domain.register_simulated(memory, access)?
+            }
             (Some(_), _) => domain.register_host_part(pinned()?, part, access)?,
             (None, Store::Host(buffer)) => domain.register_part(buffer, part, access)?,
             (None, Store::Pinned(memory)) => domain.register_host_part(memory, part, access)?,
@@ -142,6 +143,16 @@ fn select_gpu_path(
         return Err(StepError::OutOfStep);
     };
     let mut choices = Vec::new();
+    if wanted == Some(MemoryPath::Simulated) {
+        drop(domain.register_simulated(gpu_memory, TRIAL)?);
+        let why = "the NIC registers the host memory that stands for the GPU's".to_owned();
+        choices.push(choice(MemoryPath::Simulated, BackendOutcome::Chosen, why));
+        return Ok(PathSelection {
+            memory_path: wanted,
+            pinned: None,
+            choices,
+        });
+    }
     let mut taken = None;
     let tried = match wanted {
         Some(wanted) => wanted.direct().into_iter().collect(),

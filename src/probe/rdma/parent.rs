@@ -86,7 +86,10 @@ impl Probe for Options {
                 return Ok(());
             }
         };
-        let name = "rdma.write.bandwidth";
+        let name = match self.curves {
+            true => "transfer.v3.bandwidth",
+            false => "rdma.write.bandwidth",
+        };
         for place in &found {
             let task = task(self, place, place);
             let about = Subject::new(&task.subject, "verbs");

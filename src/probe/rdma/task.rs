@@ -36,6 +36,8 @@ pub enum MemoryPath {
     Staged,
     /// As Staged, through pageable memory, which CUDA copies a second time.
     Pageable,
+    /// The NIC accesses the host memory that stands for a simulated GPU's.
+    Simulated,
 }
 
 impl MemoryPath {
@@ -43,18 +45,24 @@ impl MemoryPath {
     pub fn name(self) -> &'static str {
         match self {
             Self::Pageable => "pageable",
+            Self::Simulated => "simulated",
             path => path.direct().map_or("staged", verbs::MemoryPath::name),
         }
     }
 
-    /// How the NIC accesses the GPU memory itself; none if it does not.
+    /// Copies carry the bytes between the NIC's buffer and the GPU.
+    pub fn is_staged(self) -> bool {
+        matches!(self, Self::Staged | Self::Pageable)
+    }
+
+    /// How the NIC accesses a GPU's memory itself; none if it does not.
     pub fn direct(self) -> Option<verbs::MemoryPath> {
         Some(match self {
             Self::DataDirect => verbs::MemoryPath::DataDirect,
             Self::DmaBufPcie => verbs::MemoryPath::DmabufPcie,
             Self::DmaBuf => verbs::MemoryPath::Dmabuf,
             Self::Peermem => verbs::MemoryPath::Peermem,
-            Self::Staged | Self::Pageable => return None,
+            Self::Staged | Self::Pageable | Self::Simulated => return None,
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{Bdf, ProbeKind, ProbeReport, ProbeResult};
+use crate::model::{ProbeKind, ProbeReport, ProbeResult};
 use crate::probe::children::Children;
 use crate::probe::machine::Machine;
 use crate::probe::rdma::{self, RemoteEnd};
@@ -14,13 +14,6 @@ use crate::probe::{p2p, rdma::Task};
 /// `gdr probe transfer`.
 #[derive(Debug, Clone)]
 pub struct Options(pub rdma::Options);
-
-/// Names of `probe p2p`, the name here, and the factor: one way is half of a round trip.
-const V2: [(&str, &str, f64); 3] = [
-    ("validate.copy.write", "validate.transfer.v2", 1.0),
-    ("p2p.copy.round-trip.latency", "transfer.v2.latency", 0.5),
-    ("p2p.copy.write.bandwidth", "transfer.v2.bandwidth", 1.0),
-];
 
 impl Probe for Options {
     const KIND: ProbeKind = ProbeKind::Transfer;
@@ -61,87 +54,20 @@ impl Probe for Options {
 impl Options {
     /// GPUDirect v2 between two GPUs of this machine.
     fn v2(&self, machine: &Machine, children: &mut Children<'_>) -> Result<(), ProbeError> {
-        let mut scope = self.0.scope.clone();
-        let gpus = children.report.gpus.iter();
-        let gpus: Vec<Bdf> = gpus.filter_map(|gpu| gpu.bdf).take(2).collect();
-        if !scope.sim && gpus.len() < 2 {
-            let why = "GPUDirect v2 needs two GPUs in one machine".to_owned();
-            let result =
-                Subject::new("GPU0 > GPU1", "cuda").not_measured("transfer.v2.bandwidth", 0, why);
-            children.report.results.push(ProbeResult {
-                bytes: None,
-                ..result
-            });
-            return Ok(());
+        let scope = &self.0.scope;
+        let gpus = children.gpus(scope, 2, machine)?;
+        let sizes = scope.terms.transfer_sizes();
+        match p2p::curve(scope, machine, &gpus, sizes) {
+            Some(task) => drop(children.run("GPUs", &task, &[])?),
+            None => {
+                let why = "GPUDirect v2 needs two GPUs in one machine".to_owned();
+                let about = Subject::new("GPU0 -> GPU1", "cuda");
+                children.report.results.push(ProbeResult {
+                    bytes: None,
+                    ..about.not_measured("transfer.v2.bandwidth", 0, why)
+                });
+            }
         }
-        scope.gpus = gpus.iter().map(Bdf::to_string).collect();
-        scope.terms.sizes = scope.terms.transfer_sizes();
-        let mut report = ProbeReport {
-            results: Vec::new(),
-            notes: Vec::new(),
-            gpus: Vec::new(),
-            complete: true,
-            ..children.report.clone()
-        };
-        let mut pair = Children {
-            report: &mut report,
-            interrupts: children.interrupts,
-            timeout: children.timeout,
-            progress: &mut *children.progress,
-        };
-        p2p::Options { scope }.measure(machine, &mut pair)?;
-        children.report.complete &= report.complete;
-        report
-            .notes
-            .into_iter()
-            .for_each(|note| children.note(note));
-        let first = report.pairs.first().map(|pair| pair.subject.clone());
-        let of_pair = |result: &ProbeResult| Some(&result.subject) == first.as_ref();
-        let results = report.results.into_iter();
-        let found = results.filter(|result| of_pair(result) || result.required);
-        children.report.results.extend(found.filter_map(renamed));
         Ok(())
-    }
-}
-
-/// A result of `probe p2p` as one of v2; failures keep their names.
-fn renamed(mut result: ProbeResult) -> Option<ProbeResult> {
-    let found = V2.iter().find(|(name, ..)| *name == result.name);
-    match found {
-        Some((_, name, factor)) => {
-            result.name = (*name).to_owned();
-            let figures = [
-                &mut result.median,
-                &mut result.p5,
-                &mut result.p95,
-                &mut result.p99,
-                &mut result.p999,
-                &mut result.max,
-            ];
-            figures
-                .into_iter()
-                .flatten()
-                .for_each(|figure| *figure *= factor);
-            Some(result)
-        }
-        None => result.required.then_some(result),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_way_is_half_of_a_round_trip() {
-        let about = Subject::new("GPU0 -> GPU1", "cuda");
-        let latency = about.latency("p2p.copy.round-trip.latency", Some(4), 0, &[8e-6; 3]);
-        let found = renamed(latency).expect("a result");
-        assert_eq!(
-            (found.name.as_str(), found.median),
-            ("transfer.v2.latency", Some(4.0))
-        );
-        let other = about.bandwidth("p2p.kernel.load.bandwidth", 4, 0, &[1.0], None);
-        assert_eq!(renamed(other), None);
     }
 }

@@ -20,8 +20,8 @@ const MAX_WIDTH: usize = 90;
 pub fn curve(report: &ProbeReport, style: Style) -> String {
     let mut page = opening(report, style);
     let panels = panels(report);
-    let axes = Axes::of(report, &panels);
     for panel in &panels {
+        let axes = Axes::of(&panels, panel.what);
         page.push('\n');
         page.push_str(&draw(panel, &axes, style));
     }

@@ -1,11 +1,14 @@
 //! Formats of a probe report: table, terminal chart and SVG. The JSON is the report itself.
 
 mod asynchronous;
+mod by_size;
 mod calls;
 mod chart;
 mod copy;
 mod copy_chart;
 mod curve;
+#[cfg(test)]
+mod curve_tests;
 mod grid;
 mod host;
 mod lines;

@@ -1,9 +1,8 @@
 //! Results between ranks of MPI: the library, its transports, latency and bandwidth by size.
 
 use super::INDENT;
-use super::grid::grid;
+use super::by_size::medians_by_size;
 use super::lines::{failures, line_of, verified};
-use super::rdma::{at, measured, sizes, small_figure};
 use crate::model::{ProbeReport, ProbeResult, ProbedMpi};
 use crate::render::Style;
 use crate::render::text::{Tone, printable, wrap};
@@ -15,6 +14,7 @@ const COLUMNS: [(&str, &str); 4] = [
     ("mpi.host.bandwidth", "host GB/s"),
     ("mpi.gpu.bandwidth", "GPU GB/s"),
 ];
+const TITLE: &str = "half of the round-trip time, and bandwidth of 64 messages in flight";
 /// Subjects that are pairs of ranks begin so.
 pub const PAIR: &str = "rank 0 > ";
 
@@ -44,7 +44,7 @@ pub fn figures(report: &ProbeReport, style: Style) -> String {
         }
         text.push_str(&line_of(&verified(&results), style));
         text.push_str(&failures(&results, INDENT, style, false));
-        text.push_str(&by_size(&results, style));
+        text.push_str(&medians_by_size(TITLE, &results, &COLUMNS, style));
     }
     text
 }
@@ -88,25 +88,4 @@ fn library(mpi: &ProbedMpi, style: Style) -> String {
         .iter()
         .for_each(|line| text.push_str(&line_of(line, style)));
     text
-}
-
-fn by_size(results: &[&ProbeResult], style: Style) -> String {
-    let columns = measured(results, &COLUMNS);
-    if columns.is_empty() {
-        return String::new();
-    }
-    let mut head = vec!["size".to_owned()];
-    head.extend(columns.iter().map(|(_, heading)| (*heading).to_owned()));
-    let rows: Vec<Vec<String>> = sizes(results, &COLUMNS)
-        .into_iter()
-        .map(|bytes| {
-            let cells = columns.iter().map(|(name, _)| {
-                let result = at(results, name, bytes);
-                small_figure(result.and_then(|result| result.median))
-            });
-            std::iter::once(super::size(bytes)).chain(cells).collect()
-        })
-        .collect();
-    let title = "half of the round-trip time, and bandwidth of 64 messages in flight";
-    grid(title, &head, &rows, style)
 }

@@ -1,10 +1,9 @@
 //! Results of RDMA transfers: ends, latency and bandwidth by size, and GPUs against NICs.
 
-use std::collections::BTreeSet;
-
+use super::INDENT;
+use super::by_size::{bandwidths_by_size, latencies_by_size, small_figure};
 use super::grid::grid;
 use super::lines::{failures, line_of, verified};
-use super::{INDENT, figure, size};
 use crate::model::{BackendOutcome, ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd, RdmaPath};
 use crate::render::Style;
 use crate::render::text::{Tone, printable, wrap};
@@ -59,6 +58,17 @@ pub fn figures(report: &ProbeReport, style: Style) -> String {
 fn chapter(report: &ProbeReport, subject: &str, results: &[&ProbeResult], style: Style) -> String {
     let title = wrap(&printable(subject), style.width, 0, INDENT);
     let mut text = format!("\n{}\n", style.paint(Tone::Strong, &title));
+    text.push_str(&describe_ends(report, subject, style));
+    text.push_str(&line_of(&verified(results), style));
+    text.push_str(&failures(results, INDENT, style, false));
+    text.push_str(&latencies(results, style));
+    text.push_str(&bandwidths(results, style));
+    text
+}
+
+/// The ports and the memory of a connection.
+pub fn describe_ends(report: &ProbeReport, subject: &str, style: Style) -> String {
+    let mut text = String::new();
     let mut add = |line: &str| text.push_str(&line_of(line, style));
     let (local, remote) = subject.split_once(" -> ").unwrap_or((subject, subject));
     let ends = |remote: bool, subject: &str| {
@@ -80,10 +90,6 @@ fn chapter(report: &ProbeReport, subject: &str, results: &[&ProbeResult], style:
         add(&place(remote, "remote"));
         reach(remote).iter().for_each(|line| add(line));
     }
-    add(&verified(results));
-    text.push_str(&failures(results, INDENT, style, false));
-    text.push_str(&latencies(results, style));
-    text.push_str(&bandwidths(results, style));
     text
 }
 
@@ -127,6 +133,9 @@ fn reach(end: &ProbedEnd) -> Vec<String> {
         Some("staged") => lines.push(format!(
             "NO GPUDirect RDMA: staged through pinned memory{path}"
         )),
+        Some("simulated") => lines.push(format!(
+            "the NIC accesses the host memory that stands for the GPU's{path}"
+        )),
         Some(memory_path) => {
             let expected = match end.rdma_path {
                 Some(expected @ (RdmaPath::DataDirect | RdmaPath::C2c)) => {
@@ -148,90 +157,12 @@ fn reach(end: &ProbedEnd) -> Vec<String> {
     lines
 }
 
-pub fn sizes(results: &[&ProbeResult], columns: &[(&str, &str)]) -> BTreeSet<u64> {
-    let in_columns = |result: &&&ProbeResult| {
-        columns.iter().any(|(name, _)| result.name == *name) && result.median.is_some()
-    };
-    results
-        .iter()
-        .filter(in_columns)
-        .filter_map(|result| result.bytes)
-        .collect()
-}
-
-pub fn at<'r>(results: &[&'r ProbeResult], name: &str, bytes: u64) -> Option<&'r ProbeResult> {
-    let found = results
-        .iter()
-        .find(|result| result.name == name && result.bytes == Some(bytes));
-    found.copied()
-}
-
-pub fn measured<'c>(
-    results: &[&ProbeResult],
-    columns: &'c [(&'c str, &'c str)],
-) -> Vec<&'c (&'c str, &'c str)> {
-    let has_results = |column: &&(&str, &str)| results.iter().any(|result| result.name == column.0);
-    columns.iter().filter(has_results).collect()
-}
-
-/// A figure of any size, or a dash.
-pub fn small_figure(value: Option<f64>) -> String {
-    let format = |value: f64| match value {
-        // For small messages.
-        value if value > 0.0 && value < 0.01 => format!("{value:.5}"),
-        value => figure(value),
-    };
-    value.map_or_else(|| "-".to_owned(), format)
-}
-
 fn latencies(results: &[&ProbeResult], style: Style) -> String {
-    let columns = measured(results, &LATENCIES);
-    if columns.is_empty() {
-        return String::new();
-    }
-    let mut head = vec!["size".to_owned()];
-    for (_, word) in &columns {
-        head.extend([
-            (*word).to_owned(),
-            format!("{word} p99"),
-            format!("{word} p99.9"),
-        ]);
-    }
-    let rows: Vec<Vec<String>> = sizes(results, &LATENCIES)
-        .into_iter()
-        .map(|bytes| {
-            let mut row = vec![size(bytes)];
-            for (name, _) in &columns {
-                let found = at(results, name, bytes);
-                row.extend([
-                    small_figure(found.and_then(|result| result.median)),
-                    small_figure(found.and_then(|result| result.p99)),
-                    small_figure(found.and_then(|result| result.p999)),
-                ]);
-            }
-            row
-        })
-        .collect();
-    grid("latency, us: median, p99 and p99.9", &head, &rows, style)
+    latencies_by_size(results, &LATENCIES, style)
 }
 
 fn bandwidths(results: &[&ProbeResult], style: Style) -> String {
-    let columns = measured(results, &BANDWIDTHS);
-    if columns.is_empty() {
-        return String::new();
-    }
-    let words = columns.iter().map(|(_, word)| (*word).to_owned());
-    let head: Vec<String> = std::iter::once("size".to_owned()).chain(words).collect();
-    let rows: Vec<Vec<String>> = sizes(results, &BANDWIDTHS)
-        .into_iter()
-        .map(|bytes| {
-            let cells = columns.iter().map(|(name, _)| {
-                small_figure(at(results, name, bytes).and_then(|result| result.median))
-            });
-            std::iter::once(size(bytes)).chain(cells).collect()
-        })
-        .collect();
-    let mut text = grid("bandwidth, GB/s", &head, &rows, style);
+    let mut text = bandwidths_by_size(results, &BANDWIDTHS, style);
     let rate = results
         .iter()
         .find(|result| result.name == "rdma.write.rate");
