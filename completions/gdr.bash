@@ -82,11 +82,17 @@ _gdr() {
             gdr__subcmd__help__subcmd__probe,mp)
                 cmd="gdr__subcmd__help__subcmd__probe__subcmd__mp"
                 ;;
+            gdr__subcmd__help__subcmd__probe,mpi)
+                cmd="gdr__subcmd__help__subcmd__probe__subcmd__mpi"
+                ;;
             gdr__subcmd__help__subcmd__probe,p2p)
                 cmd="gdr__subcmd__help__subcmd__probe__subcmd__p2p"
                 ;;
             gdr__subcmd__help__subcmd__probe,rdma)
                 cmd="gdr__subcmd__help__subcmd__probe__subcmd__rdma"
+                ;;
+            gdr__subcmd__help__subcmd__probe,transfer)
+                cmd="gdr__subcmd__help__subcmd__probe__subcmd__transfer"
                 ;;
             gdr__subcmd__probe,async)
                 cmd="gdr__subcmd__probe__subcmd__async"
@@ -103,11 +109,17 @@ _gdr() {
             gdr__subcmd__probe,mp)
                 cmd="gdr__subcmd__probe__subcmd__mp"
                 ;;
+            gdr__subcmd__probe,mpi)
+                cmd="gdr__subcmd__probe__subcmd__mpi"
+                ;;
             gdr__subcmd__probe,p2p)
                 cmd="gdr__subcmd__probe__subcmd__p2p"
                 ;;
             gdr__subcmd__probe,rdma)
                 cmd="gdr__subcmd__probe__subcmd__rdma"
+                ;;
+            gdr__subcmd__probe,transfer)
+                cmd="gdr__subcmd__probe__subcmd__transfer"
                 ;;
             gdr__subcmd__probe__subcmd__help,async)
                 cmd="gdr__subcmd__probe__subcmd__help__subcmd__async"
@@ -124,11 +136,17 @@ _gdr() {
             gdr__subcmd__probe__subcmd__help,mp)
                 cmd="gdr__subcmd__probe__subcmd__help__subcmd__mp"
                 ;;
+            gdr__subcmd__probe__subcmd__help,mpi)
+                cmd="gdr__subcmd__probe__subcmd__help__subcmd__mpi"
+                ;;
             gdr__subcmd__probe__subcmd__help,p2p)
                 cmd="gdr__subcmd__probe__subcmd__help__subcmd__p2p"
                 ;;
             gdr__subcmd__probe__subcmd__help,rdma)
                 cmd="gdr__subcmd__probe__subcmd__help__subcmd__rdma"
+                ;;
+            gdr__subcmd__probe__subcmd__help,transfer)
+                cmd="gdr__subcmd__probe__subcmd__help__subcmd__transfer"
                 ;;
             *)
                 ;;
@@ -443,7 +461,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__help__subcmd__probe)
-            opts="copy host p2p rdma async mp"
+            opts="copy host p2p rdma async mp transfer mpi"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -512,6 +530,20 @@ _gdr() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        gdr__subcmd__help__subcmd__probe__subcmd__mpi)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         gdr__subcmd__help__subcmd__probe__subcmd__p2p)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
@@ -527,6 +559,20 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__help__subcmd__probe__subcmd__rdma)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__help__subcmd__probe__subcmd__transfer)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -583,7 +629,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe)
-            opts="-v -h --sysroot --from --color --library-timeout --verbose --help copy host p2p rdma async mp help"
+            opts="-v -h --sysroot --from --color --library-timeout --verbose --help copy host p2p rdma async mp transfer mpi help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -801,7 +847,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__help)
-            opts="copy host p2p rdma async mp help"
+            opts="copy host p2p rdma async mp transfer mpi help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -884,6 +930,20 @@ _gdr() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        gdr__subcmd__probe__subcmd__help__subcmd__mpi)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         gdr__subcmd__probe__subcmd__help__subcmd__p2p)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
@@ -899,6 +959,20 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__help__subcmd__rdma)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__probe__subcmd__help__subcmd__transfer)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1040,6 +1114,60 @@ _gdr() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        gdr__subcmd__probe__subcmd__mpi)
+            opts="-v -h --gpu --sim --quick --full --size --format --mpi --memory --profile --sysroot --from --color --library-timeout --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --gpu)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "table curve json svg" -- "${cur}"))
+                    return 0
+                    ;;
+                --mpi)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --memory)
+                    COMPREPLY=($(compgen -W "host gpu" -- "${cur}"))
+                    return 0
+                    ;;
+                --profile)
+                    COMPREPLY=($(compgen -W "rdma async gdrcopy p2p mpi all" -- "${cur}"))
+                    return 0
+                    ;;
+                --sysroot)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --library-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         gdr__subcmd__probe__subcmd__p2p)
             opts="-v -h --gpu --sim --quick --full --size --format --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -1087,6 +1215,92 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__rdma)
+            opts="-d -v -h --gpu --sim --quick --full --size --format --listen --rendezvous --secret-file --no-secret --device --remote-device --gid-index --memory --memory-path --all --qps --show-perftest --profile --sysroot --from --color --library-timeout --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --gpu)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "table curve json svg" -- "${cur}"))
+                    return 0
+                    ;;
+                --listen)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rendezvous)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --secret-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --device)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -d)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --remote-device)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --gid-index)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --memory)
+                    COMPREPLY=($(compgen -W "host huge pinned gpu" -- "${cur}"))
+                    return 0
+                    ;;
+                --memory-path)
+                    COMPREPLY=($(compgen -W "data-direct dma-buf-pcie dma-buf peermem staged" -- "${cur}"))
+                    return 0
+                    ;;
+                --qps)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --profile)
+                    COMPREPLY=($(compgen -W "rdma async gdrcopy p2p mpi all" -- "${cur}"))
+                    return 0
+                    ;;
+                --sysroot)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --library-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__probe__subcmd__transfer)
             opts="-d -v -h --gpu --sim --quick --full --size --format --listen --rendezvous --secret-file --no-secret --device --remote-device --gid-index --memory --memory-path --all --qps --show-perftest --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

@@ -240,6 +240,30 @@ The nodes of the RDMA devices.",
         see_also: "gdr-probe(1), gdr-probe-async(1), mpirun(1)",
     },
     Sections {
+        command: "probe mpi",
+        examples: "\
+mpirun -n 2 gdr probe mpi
+Measure between two ranks, with the MPI library of the launcher.
+gdr probe mpi --mpi /opt/mpi/lib/libmpi.so.40
+Check whether a library takes GPU pointers.",
+        files: PROFILES,
+        exit_status: PROBE_STATUS,
+        see_also: "gdr-probe(1), mpirun(1), srun(1)",
+    },
+    Sections {
+        command: "probe transfer",
+        examples: "\
+gdr probe transfer --listen
+Wait for another machine, and print the command for it.
+gdr probe transfer --sim --format svg > figure.svg
+Draw the curves of a simulation.",
+        files: "\
+/dev/infiniband/uverbsN
+The nodes of the RDMA devices.",
+        exit_status: PROBE_STATUS,
+        see_also: "gdr-probe(1), gdr-probe-rdma(1), gdr-probe-p2p(1), gdr-probe-host(1)",
+    },
+    Sections {
         command: "fix",
         examples: "\
 gdr fix --dry-run

@@ -22,7 +22,8 @@ pub use help::{Sections, sections};
 pub use peer::{DevicePort, ListenAt, PeerName, Rendezvous};
 pub use probe::{
     AsyncHca, AsyncProbe, AsyncReceive, AsyncSchedule, AsyncTransport, HostProbe, MpProbe,
-    P2pProbe, PeerArgs, Probe, ProbeWhat, RdmaMemory, RdmaMemoryPath, RdmaProbe,
+    MpiMemory, MpiProbe, P2pProbe, PeerArgs, Probe, ProbeWhat, RdmaMemory, RdmaMemoryPath,
+    RdmaProbe,
 };
 pub use scope::{ByteSize, NumaChoice, ProbeFormat, Scope};
 pub use style::style;

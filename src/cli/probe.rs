@@ -55,6 +55,18 @@ pub enum ProbeWhat {
     /// probe mp --listen' there and 'gdr probe mp HOST' here. srun -N2 and mpirun -n 2 start both ends. Every byte is
     /// verified. With --sysroot or --from nothing is measured.
     Mp(Box<MpProbe>),
+    /// Move GPU memory to GPU memory in each way of GPUDirect, verified, in one figure
+    ///
+    /// No GPUDirect (pageable copies), v1 (copy and send, whole and in chunks of the best size), v2 (peer to peer in one
+    /// node), v3 (RDMA of GPU memory), and host memory as the ceiling: latency and bandwidth, 4 B to 64 MiB. Between two
+    /// machines as 'gdr probe rdma'; on one machine between its ports. --device sim replaces the NIC by a CPU thread.
+    Transfer(Box<RdmaProbe>),
+    /// Send host and GPU memory with the MPI library of the launcher, verify every byte, and name the transports
+    ///
+    /// mpirun -n 2 gdr probe mpi, or srun -N2 gdr probe mpi. Opens Open MPI or MPICH, and the libraries with their
+    /// ABIs, as the launcher has them; checks in a process of its own, which may crash, whether the library takes GPU
+    /// pointers; measures latency and bandwidth between ranks of one host and of two. Rank 0 reports.
+    Mpi(MpiProbe),
 }
 
 /// `gdr probe host`.
@@ -152,6 +164,31 @@ pub struct PeerArgs {
     /// Use no secret, for two processes on the loopback address of this machine; any local user can connect
     #[arg(long, conflicts_with_all = ["secret_file", "rendezvous"])]
     pub no_secret: bool,
+}
+
+/// `gdr probe mpi`.
+#[derive(Debug, Args)]
+pub struct MpiProbe {
+    /// Options of every probe.
+    #[command(flatten)]
+    pub scope: Scope,
+
+    /// The MPI library, as a file or a name for the loader [default: that of the launcher]
+    #[arg(long, value_name = "LIB")]
+    pub mpi: Option<PathBuf>,
+
+    /// Kind of memory [default: host and, if there is a GPU, gpu]
+    #[arg(long, value_name = "MEMORY", value_enum)]
+    pub memory: Option<MpiMemory>,
+}
+
+/// Kind of memory that MPI sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum MpiMemory {
+    /// Host memory only.
+    Host,
+    /// Host memory and GPU memory.
+    Gpu,
 }
 
 /// `gdr probe async`.

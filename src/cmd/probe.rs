@@ -12,8 +12,8 @@ use super::probe_copy::{copy_options, list_tests};
 use super::profiles::expectations;
 use crate::cli::{
     self, AsyncHca, AsyncProbe, AsyncReceive, AsyncSchedule, AsyncTransport, Global, MpProbe,
-    NumaChoice, PeerArgs, Probe, ProbeFormat, ProbeWhat, RdmaMemory, RdmaMemoryPath, RdmaProbe,
-    Rendezvous, style,
+    MpiMemory, NumaChoice, PeerArgs, Probe, ProbeFormat, ProbeWhat, RdmaMemory, RdmaMemoryPath,
+    RdmaProbe, Rendezvous, style,
 };
 use crate::collect::CollectOptions;
 use crate::model::{PROBE_SCHEMA, ProbeReport};
@@ -28,7 +28,7 @@ use crate::probe::scope::{Nodes, Scope};
 use crate::probe::supervise;
 use crate::probe::verdict::{exit_code, failures};
 use crate::probe::watch::Interrupts;
-use crate::probe::{asynchronous, host, mp, p2p, rdma};
+use crate::probe::{asynchronous, host, mp, mpi, p2p, rdma, transfer};
 use crate::render::probe as render;
 use crate::world::NvmlQuery;
 
@@ -49,16 +49,15 @@ pub fn run(
         machine,
         global,
         want: match &options.what {
-            ProbeWhat::P2p(_) => CollectOptions {
-                nvml: NvmlQuery {
-                    links: true,
-                    p2p: true,
-                    from_gpus: 2,
-                    ..NvmlQuery::default()
-                },
-                ..CollectOptions::default()
-            },
-            _ => CollectOptions::default(),
+            ProbeWhat::P2p(_) => pairs(),
+            ProbeWhat::Copy(_)
+            | ProbeWhat::Host(_)
+            | ProbeWhat::Rdma(_)
+            | ProbeWhat::Async(_)
+            | ProbeWhat::Mp(_)
+            | ProbeWhat::Mpi(_) => CollectOptions::default(),
+            // GPUDirect v2 is between GPUs.
+            ProbeWhat::Transfer(_) => pairs(),
         },
         scope: match &options.what {
             ProbeWhat::Copy(options) => &options.scope,
@@ -67,14 +66,17 @@ pub fn run(
             ProbeWhat::Rdma(options) => &options.scope,
             ProbeWhat::Async(options) => &options.scope,
             ProbeWhat::Mp(options) => &options.scope,
+            ProbeWhat::Mpi(options) => &options.scope,
+            ProbeWhat::Transfer(options) => &options.scope,
         },
         profile: match &options.what {
             ProbeWhat::Copy(_) => "gdrcopy",
             ProbeWhat::Host(_) => "mpi",
             ProbeWhat::P2p(_) => "p2p",
-            ProbeWhat::Rdma(_) => "rdma",
+            ProbeWhat::Rdma(_) | ProbeWhat::Transfer(_) => "rdma",
             // These have no threshold of their own: no bandwidth limits latencies.
             ProbeWhat::Async(_) | ProbeWhat::Mp(_) => "gdrcopy",
+            ProbeWhat::Mpi(_) => "mpi",
         },
     };
     let scope = session.scope()?;
@@ -92,6 +94,21 @@ pub fn run(
             session.run(&options, out, err)
         }
         ProbeWhat::P2p(_) => session.run(&p2p::Options { scope }, out, err),
+        ProbeWhat::Mpi(wanted) => {
+            if scope.sim && (wanted.mpi.is_some() || wanted.memory == Some(MpiMemory::Host)) {
+                bail!("--sim simulates MPI and a GPU: omit --mpi and --memory host");
+            }
+            let options = mpi::Options {
+                scope,
+                library: wanted.mpi.clone(),
+                memory: match wanted.memory {
+                    None => mpi::MemoryChoice::Best,
+                    Some(MpiMemory::Host) => mpi::MemoryChoice::Host,
+                    Some(MpiMemory::Gpu) => mpi::MemoryChoice::Gpu,
+                },
+            };
+            session.run(&options, out, err)
+        }
         ProbeWhat::Async(wanted) => {
             let options = async_options(scope, wanted)?;
             session.run(&options, out, err)
@@ -99,9 +116,33 @@ pub fn run(
         ProbeWhat::Mp(wanted) => {
             session.run(&mp_options(scope, wanted, machine.is_live())?, out, err)
         }
+        ProbeWhat::Transfer(wanted) => {
+            if wanted.all || wanted.memory.is_some() || wanted.show_perftest {
+                bail!("--all, --memory and --show-perftest are options of gdr probe rdma");
+            }
+            let options = rdma::Options {
+                curves: true,
+                kind: rdma::MemoryKind::Gpu,
+                ..rdma_options(scope, wanted, machine.is_live())?
+            };
+            session.run(&transfer::Options(options), out, err)
+        }
         ProbeWhat::Rdma(wanted) => {
             session.run(&rdma_options(scope, wanted, machine.is_live())?, out, err)
         }
+    }
+}
+
+/// Facts about pairs of GPUs.
+fn pairs() -> CollectOptions {
+    CollectOptions {
+        nvml: NvmlQuery {
+            links: true,
+            p2p: true,
+            from_gpus: 2,
+            ..NvmlQuery::default()
+        },
+        ..CollectOptions::default()
     }
 }
 
@@ -173,7 +214,9 @@ impl Session<'_> {
         let report = supervise::measure(probe, &expected, &interrupts, &mut watcher);
         watcher.bar.clear();
         let report = report?;
-        if is_chart {
+        // Of several ranks only the first one prints the report.
+        let is_rank = report.mpi.as_ref().is_some_and(|mpi| mpi.rank > 0);
+        if is_chart || is_rank {
             // A curve does not show failures.
             for result in failures(&report) {
                 let reason = result.reason.as_deref().unwrap_or("unknown reason");
@@ -183,7 +226,9 @@ impl Session<'_> {
                 );
             }
         }
-        self.print(out, &report)?;
+        if !is_rank {
+            self.print(out, &report)?;
+        }
         Ok(exit_code(&report))
     }
 
@@ -300,6 +345,7 @@ fn rdma_options(scope: Scope, wanted: &RdmaProbe, is_live: bool) -> anyhow::Resu
         gid: wanted.gid_index,
         all: wanted.all,
         queue_pairs: wanted.qps,
+        curves: false,
         perftest: wanted.show_perftest,
         scope,
     };

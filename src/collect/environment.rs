@@ -9,11 +9,13 @@ use crate::world::{Files, MOST};
 
 const ENVIRONMENT: &str = "/proc/self/environ";
 
-const NAMES: [&str; 32] = [
+const NAMES: [&str; 35] = [
     "CUDA_DISABLE_IOMMU_ACS_P2P_CAPABILITY_CHECK",
     "CUDA_NIC_INTEROP",
     "CUDA_VISIBLE_DEVICES",
     "LD_LIBRARY_PATH",
+    "MPICH_GPU_SUPPORT_ENABLED",
+    "MPIR_CVAR_ENABLE_GPU",
     "MV2_CUDA_BLOCK_SIZE",
     "MV2_CUDA_IPC",
     "MV2_SMP_SEND_BUF_SIZE",
@@ -34,6 +36,7 @@ const NAMES: [&str; 32] = [
     "NVSHMEM_IB_DISABLE_DMABUF",
     "NVSHMEM_IB_GID_INDEX",
     "OMPI_MCA_btl",
+    "OMPI_MCA_opal_cuda_support",
     "OMPI_MCA_pml",
     "PYTORCH_ALLOC_CONF",
     "PYTORCH_CUDA_ALLOC_CONF",

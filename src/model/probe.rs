@@ -24,6 +24,9 @@ pub struct ProbeReport {
     /// The endpoints of NIC transfers on this machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ends: Vec<ProbedEnd>,
+    /// The MPI library; absent for other probes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mpi: Option<ProbedMpi>,
     /// Verified and measured results, in that order.
     pub results: Vec<ProbeResult>,
     /// Further notes: what was left out, and why the probe ended early.
@@ -40,6 +43,8 @@ pub enum ProbeKind {
     Rdma,
     Async,
     Mp,
+    Mpi,
+    Transfer,
 }
 
 impl ProbeKind {
@@ -52,6 +57,8 @@ impl ProbeKind {
             Self::Rdma => "rdma",
             Self::Async => "async",
             Self::Mp => "mp",
+            Self::Mpi => "mpi",
+            Self::Transfer => "transfer",
         }
     }
 }
@@ -143,6 +150,50 @@ pub struct ProbedEnd {
     pub rdma_path: Option<RdmaPath>,
     /// Bandwidth of the port in one direction, bytes per second; null if unknown or a software device.
     pub rate: Option<u64>,
+}
+
+/// The MPI library of the ranks, and how it was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProbedMpi {
+    /// The file that was loaded; null if none was, and in a simulation.
+    pub file: Option<String>,
+    /// Why this file: `--mpi`, the launcher that it belongs to, or the loader's search.
+    pub chosen: String,
+    /// The first line of what it says of itself.
+    pub version: String,
+    /// The ABI: open-mpi, mpich; sim in a simulation.
+    pub abi: String,
+    /// The launcher of this process; null if it was started alone.
+    pub launcher: Option<String>,
+    /// Rank of this process.
+    pub rank: u32,
+    /// Number of ranks.
+    pub ranks: u32,
+    /// Number of hosts that they run on.
+    pub hosts: u32,
+    /// The library's function that says whether it takes GPU pointers; null if it has none.
+    pub query: Option<String>,
+    /// What that function answered.
+    pub claims_gpu: Option<bool>,
+    /// A transfer of GPU memory succeeded, in a process of its own; null if none was tried.
+    pub takes_gpu: Option<bool>,
+    /// The transports that it uses, from its own messages.
+    pub transports: Vec<MpiTransport>,
+}
+
+/// What moves the messages between two ranks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MpiTransport {
+    /// Both ranks are on one host.
+    pub same_host: bool,
+    /// GPU memory; else host memory.
+    pub gpu: bool,
+    /// The layer that chose: ob1, cm, ucx.
+    pub layer: String,
+    /// Its transports, such as vader, tcp, rc_mlx5, cuda_ipc.
+    pub names: Vec<String>,
+    /// The library's message, shortened.
+    pub message: String,
 }
 
 /// Why a backend was or was not chosen.

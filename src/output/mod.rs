@@ -10,6 +10,7 @@ mod filter;
 mod json;
 mod mark;
 mod progress;
+mod redirect;
 mod shell;
 
 pub use character::{is_hidden, printable};
@@ -18,6 +19,7 @@ pub use filter::Filter;
 pub use json::{escaped, pretty, write_compact, write_pretty};
 pub use mark::paint;
 pub use progress::Progress;
+pub use redirect::Redirected;
 pub use shell::{exact_word, print_exactly, shell_word};
 
 use std::io::{self, LineWriter, Stderr, StdoutLock, Write as _};

@@ -36,6 +36,24 @@ pub struct Children<'a> {
     pub progress: &'a mut dyn Watcher,
 }
 
+/// How a child starts, and what becomes of its messages and of its end.
+#[derive(Default)]
+pub struct Start<'a> {
+    /// Variables that are set for the child.
+    pub set: &'a [(&'a str, &'a str)],
+    /// Removes variables from the child's environment, by name.
+    pub removed: Option<fn(&str) -> bool>,
+    /// A connection to another process.
+    pub wire: Option<Wire>,
+    /// Its standard error is kept in the result instead of shown.
+    pub keeps_messages: bool,
+    /// Its end is judged by the caller: a crash is a result.
+    pub is_trial: bool,
+}
+
+/// Most lines of standard error that are kept.
+const MAX_MESSAGES: usize = 20_000;
+
 /// What a child did.
 #[derive(Debug, Default)]
 pub struct ChildResult {
@@ -49,6 +67,10 @@ pub struct ChildResult {
     pub go_on: bool,
     /// Why it did not finish.
     pub failure: Option<String>,
+    /// How it ended.
+    pub ended: Option<ChildEnd>,
+    /// The lines of its standard error, if they are kept.
+    pub messages: Vec<String>,
 }
 
 impl Children<'_> {
@@ -130,10 +152,25 @@ impl Children<'_> {
         environment: &[(&str, &str)],
         wire: Option<Wire>,
     ) -> Result<ChildResult, ProbeError> {
+        let start = Start {
+            set: environment,
+            wire,
+            ..Start::default()
+        };
+        self.run_as(subject, task, start)
+    }
+
+    /// Runs a child that starts in a certain way.
+    pub fn run_as<T: Task>(
+        &mut self,
+        subject: &str,
+        task: &T,
+        start: Start<'_>,
+    ) -> Result<ChildResult, ProbeError> {
         // The running executable, even if its file was replaced or its path is not visible here.
         let mut command = Command::new("/proc/self/exe");
         command.args(arguments(task)?);
-        self.run_command(subject, command, environment, wire)
+        self.run_command(subject, command, start)
     }
 
     /// Runs a command that runs a child, with [`arguments`].
@@ -141,25 +178,37 @@ impl Children<'_> {
         &mut self,
         subject: &str,
         mut command: Command,
-        environment: &[(&str, &str)],
-        wire: Option<Wire>,
+        start: Start<'_>,
     ) -> Result<ChildResult, ProbeError> {
         pass_environment(&mut command);
         if std::env::var_os("CUDA_DEVICE_ORDER").is_none() {
             command.env("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
         }
-        command.envs(environment.iter().copied());
+        for (name, _) in std::env::vars_os() {
+            if let (Some(removed), Some(text)) = (start.removed, name.to_str())
+                && removed(text)
+            {
+                command.env_remove(name);
+            }
+        }
+        command.envs(start.set.iter().copied());
         command.env_remove(SECRET_VARIABLE);
         let mut ran = ChildResult::default();
         let (mut lost, mut unit) = (false, None);
         let ended = watch(
             &mut command,
             self.interrupts,
-            wire,
+            start.wire,
             self.timeout,
             &mut |output| {
                 let event = match output {
                     Output::Event(event) => event,
+                    Output::Message(line) if start.keeps_messages => {
+                        if ran.messages.len() < MAX_MESSAGES {
+                            ran.messages.push(line);
+                        }
+                        return;
+                    }
                     Output::Message(line) => {
                         return self.progress.message(&format!("{subject}: {line}"));
                     }
@@ -178,7 +227,11 @@ impl Children<'_> {
         )?;
         ran.whole = ended == ChildEnd::Done && !lost;
         ran.failure = failure_reason(&ended);
-        ran.go_on = self.go_on(unit.as_deref().unwrap_or(subject), &ended);
+        ran.go_on = match &ended {
+            ended if start.is_trial && *ended != ChildEnd::Interrupted => true,
+            ended => self.go_on(unit.as_deref().unwrap_or(subject), ended),
+        };
+        ran.ended = Some(ended);
         Ok(ran)
     }
 
@@ -208,6 +261,7 @@ impl Children<'_> {
                     self.report.gpus.push(*gpu);
                 }
             }
+            Event::Mpi(mpi) => self.report.mpi = Some(*mpi),
             Event::Pair(pair) => self.report.pairs.push(*pair),
             Event::Result(result) => self.report.results.push(*result),
             Event::Note(note) => self.note(format!("{subject}: {note}")),

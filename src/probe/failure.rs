@@ -49,6 +49,14 @@ pub enum StepError {
     /// A failed request, with its description and a hint.
     #[error("{0}: a request to the NIC failed: {1}{2}")]
     Step(String, verbs::Failure, &'static str),
+    /// Another rank of MPI.
+    #[error(
+        "rank {rank} did not answer within {} s: it has ended or hangs, and its own messages say why",
+        timeout.as_secs()
+    )]
+    Rank { rank: u32, timeout: Duration },
+    #[error("rank {rank} failed: {reason}")]
+    RankFailed { rank: u32, reason: String },
     #[error("{what} did not come within {} s", timeout.as_secs())]
     Late {
         what: &'static str,
@@ -96,7 +104,10 @@ impl StepError {
 
     /// True if the other end is the cause.
     pub fn is_from_peer(&self) -> bool {
-        matches!(self, Self::Channel(_) | Self::OutOfStep)
+        matches!(
+            self,
+            Self::Channel(_) | Self::OutOfStep | Self::Rank { .. } | Self::RankFailed { .. }
+        )
     }
 
     /// True if the GPU's context is lost, so that this process cannot use the GPU any more: after a failing kernel, an Xid or a

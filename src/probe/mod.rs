@@ -20,6 +20,7 @@ mod integrity;
 mod lanes;
 pub mod machine;
 pub mod mp;
+pub mod mpi;
 pub mod p2p;
 mod processes;
 mod random;
@@ -30,6 +31,7 @@ pub mod statistics;
 pub mod supervise;
 mod target;
 mod task;
+pub mod transfer;
 pub mod verdict;
 pub mod watch;
 
@@ -51,7 +53,8 @@ enum Request {
     Rdma(Box<rdma::Task>),
     Async(asynchronous::Task),
     Mp(Box<mp::Task>),
-    Mpi(mp::MpiTask),
+    MpMpi(mp::MpiTask),
+    Mpi(Box<mpi::Task>),
 }
 
 /// Runs the parent's task if this process is a child, else returns `None`. `arguments` excludes the program's name.
@@ -79,8 +82,9 @@ pub fn answer_for_parent(arguments: &[String], out: &mut dyn Write) -> Option<io
                     Request::Rdma(task) => answer(&*task, out),
                     Request::Async(task) => answer(&task, out),
                     Request::Mp(task) => answer(&*task, out),
-                    Request::Mpi(task) if task.writes() => answer(&task, out),
-                    Request::Mpi(task) => answer(&task, &mut io::sink()),
+                    Request::MpMpi(task) if task.writes() => answer(&task, out),
+                    Request::MpMpi(task) => answer(&task, &mut io::sink()),
+                    Request::Mpi(task) => answer(&*task, out),
                 }
             }),
     )

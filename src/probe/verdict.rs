@@ -363,6 +363,7 @@ mod tests {
             gpus: Vec::new(),
             pairs: Vec::new(),
             ends: Vec::new(),
+            mpi: None,
             results,
             notes: Vec::new(),
         };

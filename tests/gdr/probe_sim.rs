@@ -6,7 +6,9 @@ use crate::support::{Gdr, Run};
 use serde_json::Value;
 use tempfile::TempDir;
 
-const PROBES: [&str; 6] = ["copy", "host", "p2p", "rdma", "async", "mp"];
+const PROBES: [&str; 8] = [
+    "copy", "host", "p2p", "rdma", "async", "mp", "mpi", "transfer",
+];
 
 /// Libraries that cannot be opened: whoever opens one fails, also on a machine that has it.
 struct Unusable(TempDir);

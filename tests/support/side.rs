@@ -13,8 +13,12 @@ use tempfile::TempDir;
 use super::{Gdr, merge};
 
 /// A short probe of host memory by one simulated NIC.
-const OPTIONS: [&str; 7] = [
-    "--memory", "host", "--device", "mlx5_0", "--quick", "--size", "4096",
+const RDMA: [&str; 9] = [
+    "probe", "rdma", "--memory", "host", "--device", "mlx5_0", "--quick", "--size", "4096",
+];
+/// The same of the curves, with a simulated GPU.
+const TRANSFER: [&str; 8] = [
+    "probe", "transfer", "--sim", "--device", "mlx5_0", "--quick", "--size", "4096",
 ];
 
 /// One side, which ends with the test.
@@ -50,6 +54,15 @@ impl Side {
         environment: &[(&str, &str)],
         options: &[&str],
     ) -> Self {
+        Self::start_probe(working, patch, environment, &[&RDMA[..], options].concat())
+    }
+
+    fn start_probe(
+        working: &Path,
+        patch: &Value,
+        environment: &[(&str, &str)],
+        arguments: &[&str],
+    ) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let file = directory.path().join("verbs.json");
         let text = fs::read_to_string(verbs::machine("two")).expect("a machine");
@@ -63,11 +76,7 @@ impl Side {
         let gdr = environment
             .iter()
             .fold(gdr, |gdr, (name, value)| gdr.env(name, value));
-        let mut command = gdr
-            .args(["probe", "rdma"])
-            .args(OPTIONS)
-            .args(options)
-            .command();
+        let mut command = gdr.args(arguments).command();
         let mut child = command
             .current_dir(working)
             .stdout(Stdio::piped())
@@ -84,23 +93,39 @@ impl Side {
 
     /// One that listens, and the command that it prints for the other side.
     pub fn listening(patch: &Value, options: &[&str]) -> (Self, Invitation) {
-        let mut side = Self::start(
-            patch,
-            &[],
-            &[&["--listen", "127.0.0.1:0"], options].concat(),
-        );
+        let listening = [&["--listen", "127.0.0.1:0"], options].concat();
+        let side = Self::start(patch, &[], &listening);
+        side.invitation(" gdr probe rdma ")
+    }
+
+    /// The same with `gdr probe transfer`.
+    pub fn listening_for_transfers(patch: &Value, options: &[&str]) -> (Self, Invitation) {
+        let arguments = [&TRANSFER[..], &["--listen", "127.0.0.1:0"], options].concat();
+        let side = Self::start_probe(Path::new("/"), patch, &[], &arguments);
+        side.invitation(" gdr probe transfer ")
+    }
+
+    fn invitation(mut self, command: &str) -> (Self, Invitation) {
+        let side = &mut self;
         let line = side.line();
         assert!(line.starts_with("gdr: listening at 127.0.0.1:"), "{line}");
         let line = side.line();
         let command = line
             .strip_prefix("gdr: GDR_PROBE_SECRET=")
-            .and_then(|rest| rest.split_once(" gdr probe rdma "));
+            .and_then(|rest| rest.split_once(command));
         let (secret, address) = command.unwrap_or_else(|| panic!("{line}"));
         let invitation = Invitation {
             secret: secret.to_owned(),
             address: address.to_owned(),
         };
-        (side, invitation)
+        (self, invitation)
+    }
+
+    /// One that does what it was invited to, with `gdr probe transfer`.
+    pub fn invited_to_transfers(invitation: &Invitation, patch: &Value, options: &[&str]) -> Self {
+        let environment = [("GDR_PROBE_SECRET", invitation.secret.as_str())];
+        let arguments = [&TRANSFER[..], options, &[invitation.address.as_str()]].concat();
+        Self::start_probe(Path::new("/"), patch, &environment, &arguments)
     }
 
     /// One that does what it was invited to.

@@ -14,14 +14,15 @@ side() {
   code=$2
   shift 2
   if [ "$GDR_GUEST" = 1 ]; then
-    gdr probe rdma --listen "$GDR_ADDRESS" --library-timeout 30 --format json "$@" >"/out/$name.json" 2>"/out/$name.txt"
+    gdr probe "$probe" --listen "$GDR_ADDRESS" --library-timeout 30 --format json "$@" >"/out/$name.json" 2>"/out/$name.txt"
   else
-    gdr probe rdma "$GDR_PEER" --library-timeout 30 --format json "$@" >"/out/$name.json" 2>"/out/$name.txt"
+    gdr probe "$probe" "$GDR_PEER" --library-timeout 30 --format json "$@" >"/out/$name.json" 2>"/out/$name.txt"
   fi
   expect "$name" "$code" $?
   cat "/out/$name.txt"
 }
 
+probe=rdma
 side host 0 --quick --memory host --size 1,4096,65536 --qps 2
 if [ "$GDR_GUEST" = 2 ]; then
   # Guest 1 already waits for the next round.
@@ -40,6 +41,16 @@ if [ "$GDR_GUEST" = 1 ]; then
   side no-gid 1 --quick --memory host --size 8
 else
   side no-gid 1 --quick --memory host --size 8 --gid-index 77
+fi
+# The curves of GPUDirect's versions; then a peer that runs another probe.
+probe=transfer
+side curves 0 --quick --sim --size 4,65536
+if [ "$GDR_GUEST" = 1 ]; then
+  probe=rdma
+  side other-probe 1 --quick --sim --size 4
+else
+  side other-probe 1 --quick --sim --size 4
+  probe=rdma
 fi
 if [ "$GDR_GUEST" = 1 ]; then
   ip link set "$(cat /sys/class/infiniband/rxe0/parent)" mtu 800

@@ -47,6 +47,7 @@
 //! - `io_memory` of a GPU is the result of `cuMemHostRegister` for another device's registers
 //!   (`IOMEMORY`): 800 without `PeerMappingOverride`, 304 on a kernel that is too new for the
 //!   driver, 801 if unsupported.
+//! - With `"cpu_access": false`, of a GPU or of the machine, the CPU faults at the addresses of GPU memory, as at a real GPU's.
 //! - Without `can_access`, `cuCtxEnablePeerAccess` of the pair returns 217, and a kernel's access
 //!   to the other GPU's memory 700.
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use fake_machine::number;
 use gpu_sim::{Keeper, Span};
+use serde_json::Value;
 
 use crate::answer::{
     HOST_MEMORY_ALREADY_REGISTERED, HOST_MEMORY_NOT_REGISTERED, INVALID_VALUE, OUT_OF_MEMORY,
@@ -43,9 +44,13 @@ impl Block {
     /// Memory at an address of this block, for work that stays inside it.
     pub fn span(&self, address: u64) -> Span {
         let keeper = self.pages.clone().map(|pages| pages as Keeper);
+        let start = match &self.pages {
+            Some(pages) => pages.pointer(address),
+            None => pointer(address),
+        };
         // SAFETY: every caller has checked that its range is in this block. The span holds the
         // pages; the program keeps registered memory valid while work uses it, as CUDA requires.
-        unsafe { Span::new(pointer(address), keeper) }
+        unsafe { Span::new(start, keeper) }
     }
 }
 
@@ -96,6 +101,9 @@ fn allocate(gpu: usize, bytes: usize, kind: Kind) -> Result<u64, Return> {
         return Err(OUT_OF_MEMORY);
     }
     let pages = match kind {
+        Kind::Device if MACHINE.gpu(gpu, "cpu_access") == Some(&Value::Bool(false)) => {
+            Pages::of_gpu_alone(gpu, bytes)
+        }
         Kind::Device => Pages::of_gpu(gpu, bytes),
         Kind::Pinned | Kind::Registered => Pages::of_host(bytes),
     };

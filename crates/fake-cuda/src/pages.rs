@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::fs::File;
 
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mmap_anonymous, mprotect, munmap};
 
 /// Alignment and granularity of pages: more than any real allocation guarantees.
 const ALIGNMENT: usize = 2 << 20;
@@ -17,6 +17,8 @@ pub struct Pages {
     /// Whole mapping, which is larger to align the start.
     mapped: (*mut c_void, usize),
     file: Option<File>,
+    /// Where the CPU accesses pages whose own addresses it cannot.
+    alias: Option<*mut c_void>,
 }
 
 // SAFETY: the pages have no thread affinity; programs synchronise their accesses.
@@ -45,6 +47,7 @@ impl Pages {
             bytes,
             mapped: (mapped, room),
             file: None,
+            alias: None,
         })
     }
 
@@ -62,6 +65,35 @@ impl Pages {
         Some(pages)
     }
 
+    /// A GPU's pages, whose addresses fault in the CPU, as those of a real GPU.
+    pub fn of_gpu_alone(gpu: usize, bytes: usize) -> Option<Self> {
+        let mut pages = Self::of_gpu(gpu, bytes)?;
+        let file = pages.file.as_ref()?;
+        let rights = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at an address that the kernel chooses.
+        let alias = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                pages.bytes,
+                rights,
+                MapFlags::SHARED,
+                file,
+                0,
+            )
+        };
+        pages.alias = Some(alias.ok()?);
+        // SAFETY: our own pages, which nothing has accessed yet.
+        unsafe { mprotect(pages.start, pages.bytes, MprotectFlags::empty()) }.ok()?;
+        Some(pages)
+    }
+
+    /// Where the CPU accesses the byte at an address of these pages.
+    pub fn pointer<T>(&self, address: u64) -> *mut T {
+        let start = self.alias.unwrap_or(self.start);
+        let offset = address - self.address();
+        start.wrapping_byte_add(offset as usize).cast()
+    }
+
     pub fn address(&self) -> u64 {
         self.start.expose_provenance() as u64
     }
@@ -75,6 +107,10 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
+        if let Some(alias) = self.alias {
+            // SAFETY: mapped by `of_gpu_alone` and no longer used. Errors are ignored.
+            let _ = unsafe { munmap(alias, self.bytes) };
+        }
         let (start, bytes) = self.mapped;
         // SAFETY: mapped by `of_host` and no longer used. Errors are ignored.
         let _ = unsafe { munmap(start, bytes) };

@@ -32,6 +32,12 @@ impl Span {
             _keeper: keeper,
         }
     }
+
+    /// Its start.
+    #[must_use]
+    pub fn start(&self) -> *mut u8 {
+        self.start
+    }
 }
 
 impl fmt::Debug for Span {

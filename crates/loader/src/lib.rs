@@ -70,9 +70,9 @@ impl Opened {
     }
 
     /// Keeps the library open until the process ends: a library that loaded others or started
-    /// threads does not survive dlclose.
-    pub fn keep(self) {
-        std::mem::forget(self.0);
+    /// threads does not survive dlclose. Returns the loader's handle, for `dlsym`.
+    pub fn keep(self) -> *mut c_void {
+        self.0.into_raw()
     }
 }
 

@@ -1,9 +1,11 @@
-//! Gathers bytes of all ranks and sends a message around, with the MPI library of the launcher: `mpirun -n 3 gather`.
+//! Gathers bytes of all ranks and sends messages around, with the MPI library of the launcher: `mpirun -n 3 gather`.
 
 use std::io::Write as _;
 use std::time::Duration;
 
-use mpi_abi::{Error, Mpi};
+use mpi_abi::{Error, Memory, Mpi};
+
+const LENGTH: usize = 1 << 20;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mpi = Mpi::open()?;
@@ -26,10 +28,37 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if rank + 1 < size {
         world.send(&token, rank + 1)?;
     }
+    // Both directions at once, and a message that is too long for its buffer.
+    world.return_errors()?;
+    let host = gpu::Gpu::sim().pageable(2 * LENGTH)?;
+    let memory = Memory::Host(host.clone());
+    for bytes in [1, LENGTH] {
+        host.write(0, &vec![rank as u8 + 1; bytes])?;
+        let mut requests = [
+            world.irecv(&memory, (LENGTH, bytes), (rank + size - 1) % size)?,
+            world.isend(&memory, (0, bytes), (rank + 1) % size)?,
+        ];
+        for request in &mut requests {
+            while !request.is_done()? {}
+        }
+        let mut received = vec![0; bytes];
+        host.read(LENGTH, &mut received)?;
+        let previous = (rank + size - 1) % size;
+        assert!(received.iter().all(|byte| *byte == previous as u8 + 1));
+    }
+    let outside = world.isend(&memory, (LENGTH, LENGTH + 1), 0).err();
+    assert!(matches!(outside, Some(Error::Range { .. })), "{outside:?}");
+    let nobody = world.isend(&memory, (0, 1), size).err();
+    let Some(Error::Failed { code, .. }) = nobody else {
+        return Err(format!("a message to nobody: {nobody:?}").into());
+    };
+    assert!(mpi.meaning(code).contains("rank"), "{}", mpi.meaning(code));
     let line = format!(
-        "rank {rank} of {size}: {:?}, {}\n",
+        "rank {rank} of {size}: {:?}, {}, {:?}, {:?}\n",
         mpi.abi(),
-        mpi.version()
+        mpi.version(),
+        mpi.cuda_support()?,
+        mpi.file()
     );
     std::io::stdout().write_all(line.as_bytes())?;
     // Rank 0 does not call it.

@@ -9,8 +9,8 @@ use crate::functions::{Handle, Mpi, check};
 /// An MPI communicator of this process.
 #[derive(Debug, Clone, Copy)]
 pub struct Communicator {
-    mpi: Mpi,
-    handle: Handle,
+    pub(crate) mpi: Mpi,
+    pub(crate) handle: Handle,
     rank: u32,
     size: u32,
 }
@@ -53,6 +53,15 @@ impl Communicator {
     #[must_use]
     pub fn size(&self) -> u32 {
         self.size
+    }
+
+    /// Lets errors be returned instead of ending the process.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Failed`].
+    pub fn return_errors(&self) -> Result<(), Error> {
+        self.mpi.return_errors(self.handle)
     }
 
     /// Gathers the bytes of all ranks, which may differ in length, by rank. Every rank must call it, from the thread that uses MPI.
@@ -177,7 +186,7 @@ impl Communicator {
         })
     }
 
-    fn arguments(&self, bytes: usize, rank: u32) -> Result<(c_int, c_int), Error> {
+    pub(crate) fn arguments(&self, bytes: usize, rank: u32) -> Result<(c_int, c_int), Error> {
         if !self.mpi.is_initialized() {
             return Err(Error::NotInitialized);
         }

@@ -1,7 +1,11 @@
 //! Finds the functions and recognises the ABI.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+
+use loader::{LoadError, Opened};
 
 use crate::{Communicator, Error};
 
@@ -31,6 +35,14 @@ type Iallgather = unsafe extern "C" fn(
 type Send = unsafe extern "C" fn(*const c_void, c_int, Handle, c_int, c_int, Handle) -> c_int;
 type Receive =
     unsafe extern "C" fn(*mut c_void, c_int, Handle, c_int, c_int, Handle, usize) -> c_int;
+pub(crate) type Start =
+    unsafe extern "C" fn(*mut c_void, c_int, Handle, c_int, c_int, Handle, *mut Handle) -> c_int;
+type SetHandler = unsafe extern "C" fn(Handle, Handle) -> c_int;
+type Text = unsafe extern "C" fn(c_int, *mut c_char, *mut c_int) -> c_int;
+/// `MPIX_Query_cuda_support`.
+type QueryCuda = unsafe extern "C" fn() -> c_int;
+/// `MPIX_GPU_query_support`: the kind of GPU, and the answer.
+type QueryGpu = unsafe extern "C" fn(c_int, *mut c_int) -> c_int;
 type OfHandle = unsafe extern "C" fn(Handle, *mut c_int) -> c_int;
 type Flag = unsafe extern "C" fn(*mut c_int) -> c_int;
 type Version = unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int;
@@ -56,6 +68,23 @@ pub(crate) struct Functions {
     pub test: Test,
     pub send: Send,
     pub receive: Receive,
+    pub isend: Start,
+    pub irecv: Start,
+    /// `MPI_ERRORS_RETURN`.
+    errors_return: Handle,
+    set_error_handler: SetHandler,
+    error_string: Text,
+    query_cuda: Option<QueryCuda>,
+    query_gpu: Option<QueryGpu>,
+}
+
+/// Whether the library takes GPU pointers, as it answers itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CudaSupport {
+    /// The function that answered.
+    pub function: &'static str,
+    /// Its answer.
+    pub supported: bool,
 }
 
 /// MPI in this process.
@@ -70,6 +99,9 @@ const NAMES: [&CStr; 3] = [c"libmpi.so.40", c"libmpi.so.12", c"libmpich.so.12"];
 const MPICH_WORLD: Handle = 0x4400_0000;
 const MPICH_BYTE: Handle = 0x4c00_010d;
 const MPICH_NO_STATUS: usize = 1;
+const MPICH_ERRORS_RETURN: Handle = 0x5400_0001;
+/// `MPIX_GPU_SUPPORT_CUDA`.
+const CUDA: c_int = 0;
 /// `MPI_THREAD_SINGLE`: calls come from one thread.
 const THREAD_SINGLE: c_int = 0;
 
@@ -94,6 +126,28 @@ impl Mpi {
             names.rotate_left(1);
         }
         Self::find().or_else(|_| Self::among(libc::RTLD_GLOBAL, "can be loaded", &names))
+    }
+
+    /// Loads the library in this file, unless the process has one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Load`], [`Error::Unknown`], [`Error::Missing`].
+    pub fn open_file(path: &Path) -> Result<Self, Error> {
+        if let Some(found) = FOUND.get() {
+            return Ok(Self(found));
+        }
+        // Open MPI's components need its symbols: RTLD_GLOBAL.
+        // SAFETY: the constructors of an MPI library have no preconditions.
+        let opened = unsafe { Opened::open(path, libc::RTLD_NOW | libc::RTLD_GLOBAL) };
+        let opened = opened.map_err(|error| Error::Load {
+            file: path.to_owned(),
+            why: match error {
+                LoadError::Absent(why) | LoadError::Unusable(why) => why,
+            },
+        })?;
+        let functions = Functions::of(opened.keep())?;
+        Ok(Self(FOUND.get_or_init(|| functions)))
     }
 
     fn among(flags: c_int, what: &'static str, names: &[&CStr]) -> Result<Self, Error> {
@@ -123,6 +177,67 @@ impl Mpi {
     #[must_use]
     pub fn version(&self) -> &str {
         &self.0.version
+    }
+
+    /// The file that the library was loaded from.
+    #[must_use]
+    pub fn file(&self) -> Option<PathBuf> {
+        // SAFETY: Dl_info contains only pointers, so all zero is a valid value.
+        let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+        // SAFETY: `info` is valid for the write; dladdr takes any address.
+        let found = unsafe { libc::dladdr(self.0.init_thread as *const c_void, &raw mut info) };
+        if found == 0 || info.dli_fname.is_null() {
+            return None;
+        }
+        // SAFETY: dladdr returned a NUL-terminated string that lives while the library is open.
+        let name = unsafe { CStr::from_ptr(info.dli_fname) };
+        Some(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
+    }
+
+    /// Asks the library whether it takes GPU pointers; `None` if it has no function for that.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotInitialized`], [`Error::Failed`].
+    pub fn cuda_support(&self) -> Result<Option<CudaSupport>, Error> {
+        if !self.is_initialized() {
+            return Err(Error::NotInitialized);
+        }
+        if let Some(query) = self.0.query_cuda {
+            // SAFETY: MPI is initialized; the function has no arguments.
+            let supported = unsafe { query() } == 1;
+            return Ok(Some(CudaSupport {
+                function: "MPIX_Query_cuda_support",
+                supported,
+            }));
+        }
+        let Some(query) = self.0.query_gpu else {
+            return Ok(None);
+        };
+        let (function, mut answer) = ("MPIX_GPU_query_support", 0);
+        // SAFETY: MPI is initialized; the pointer is valid for the write.
+        check(function, unsafe { query(CUDA, &raw mut answer) })?;
+        Ok(Some(CudaSupport {
+            function,
+            supported: answer != 0,
+        }))
+    }
+
+    /// Lets errors of a communicator of this process be returned instead of ending it.
+    pub(crate) fn return_errors(self, communicator: Handle) -> Result<(), Error> {
+        let functions = self.0;
+        // SAFETY: a communicator of this MPI and its own error handler.
+        let code = unsafe { (functions.set_error_handler)(communicator, functions.errors_return) };
+        check("MPI_Comm_set_errhandler", code)
+    }
+
+    /// What an error code means.
+    #[must_use]
+    pub fn meaning(&self, code: i32) -> String {
+        text(|text, length| {
+            // SAFETY: the buffer is larger than MPI_MAX_ERROR_STRING of any implementation.
+            unsafe { (self.0.error_string)(code, text, length) };
+        })
     }
 
     /// True between `MPI_Init` and `MPI_Finalize`.
@@ -234,17 +349,23 @@ fn symbol(library: *mut c_void, name: &CStr) -> *mut c_void {
     unsafe { libc::dlsym(library, name.as_ptr()) }
 }
 
-/// Looks a function up.
-macro_rules! find {
+/// Looks a function up that not every library has.
+macro_rules! optional {
     ($library:expr, $name:literal, $type:ty) => {{
         let name = CStr::from_bytes_with_nul(concat!($name, "\0").as_bytes());
         let address = name.map_or(std::ptr::null_mut(), |name| symbol($library, name));
-        if address.is_null() {
-            return Err(Error::Missing($name));
-        }
-        // SAFETY: the function of this name has the type of its field, by MPI's standard; handles are register-sized.
-        unsafe { std::mem::transmute::<*mut c_void, $type>(address) }
+        (!address.is_null()).then(|| {
+            // SAFETY: the function of this name has the type of its field, by MPI's standard; handles are register-sized.
+            unsafe { std::mem::transmute::<*mut c_void, $type>(address) }
+        })
     }};
+}
+
+/// Looks a function up.
+macro_rules! find {
+    ($library:expr, $name:literal, $type:ty) => {
+        optional!($library, $name, $type).ok_or(Error::Missing($name))?
+    };
 }
 
 impl Functions {
@@ -277,18 +398,37 @@ impl Functions {
             test: find!(library, "MPI_Test", Test),
             send: find!(library, "MPI_Send", Send),
             receive: find!(library, "MPI_Recv", Receive),
+            isend: find!(library, "MPI_Isend", Start),
+            irecv: find!(library, "MPI_Irecv", Start),
+            errors_return: match abi {
+                Abi::OpenMpi => open_mpi(c"ompi_mpi_errors_return"),
+                Abi::Mpich => MPICH_ERRORS_RETURN,
+            },
+            set_error_handler: find!(library, "MPI_Comm_set_errhandler", SetHandler),
+            error_string: find!(library, "MPI_Error_string", Text),
+            query_cuda: optional!(library, "MPIX_Query_cuda_support", QueryCuda),
+            query_gpu: optional!(library, "MPIX_GPU_query_support", QueryGpu),
         })
     }
 }
 
-/// Bytes for the text: MPI's limit in all implementations is 8192 or less.
-const VERSION: usize = 16 << 10;
+/// Bytes for a text: MPI's limit in all implementations is 8192 or less.
+const LONGEST: usize = 16 << 10;
+
+/// A text that a function writes.
+fn text(function: impl FnOnce(*mut c_char, *mut c_int)) -> String {
+    let mut text = vec![0_u8; LONGEST];
+    let mut length = 0;
+    function(text.as_mut_ptr().cast(), &raw mut length);
+    let text = CStr::from_bytes_until_nul(&text).map_or_else(|_| "".into(), CStr::to_string_lossy);
+    text.trim().to_owned()
+}
 
 fn version(function: Version) -> String {
-    let mut text = vec![0_u8; VERSION];
-    let mut length = 0;
-    // SAFETY: the buffer is larger than any implementation's limit; the function may be called before MPI_Init.
-    unsafe { function(text.as_mut_ptr().cast(), &raw mut length) };
-    let text = CStr::from_bytes_until_nul(&text).map_or_else(|_| "".into(), CStr::to_string_lossy);
-    text.lines().next().unwrap_or_default().trim().to_owned()
+    let text = text(|text, length| {
+        // SAFETY: the buffer is larger than any implementation's limit; the function may be called before MPI_Init.
+        unsafe { function(text, length) };
+    });
+    let words = text.lines().next().unwrap_or_default().split_whitespace();
+    words.collect::<Vec<_>>().join(" ")
 }

@@ -9,10 +9,13 @@
 
 mod communicator;
 mod functions;
+mod transfer;
 
 pub use communicator::Communicator;
-pub use functions::{Abi, Mpi};
+pub use functions::{Abi, CudaSupport, Mpi};
+pub use transfer::{Memory, Request};
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Why an MPI operation failed.
@@ -23,6 +26,14 @@ pub enum Error {
         "no MPI library {0}: link the program with one (mpicc), or use another bootstrap than MPI"
     )]
     Absent(&'static str),
+    /// The file cannot be loaded.
+    #[error("cannot load {}: {why}", file.display())]
+    Load {
+        /// The file.
+        file: PathBuf,
+        /// The loader's message.
+        why: String,
+    },
     /// Neither Open MPI's ABI nor MPICH's.
     #[error("unknown MPI library: {version}; the ABIs of Open MPI and MPICH are supported")]
     Unknown {
@@ -50,6 +61,14 @@ pub enum Error {
         function: &'static str,
         /// The timeout.
         timeout: Duration,
+    },
+    /// A message is not within its memory.
+    #[error("{bytes} bytes at offset {offset} are not within the memory")]
+    Range {
+        /// Offset in the memory.
+        offset: usize,
+        /// Bytes of the message.
+        bytes: usize,
     },
     /// More bytes than MPI's counts hold.
     #[error("{bytes} bytes are too many for one MPI operation")]

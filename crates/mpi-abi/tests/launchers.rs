@@ -44,6 +44,18 @@ fn mpich() {
     run("mpirun.mpich", "Mpich, MPICH Version:");
 }
 
+#[test]
+fn names_file_that_cannot_be_loaded() {
+    let error = Mpi::open_file("/nowhere/libmpi.so".as_ref()).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.starts_with("cannot load /nowhere/libmpi.so: "),
+        "{text}"
+    );
+    let libc = Mpi::open_file("libc.so.6".as_ref()).unwrap_err();
+    assert_eq!(libc, Error::Missing("MPI_Get_library_version"));
+}
+
 /// This test is linked with none.
 #[test]
 fn finds_no_mpi() {

@@ -67,6 +67,9 @@ pub enum Error {
     /// A simulated GPU's memory has no address that a NIC could use.
     #[error("cannot register memory of a simulated GPU: use host memory")]
     Simulated,
+    /// Only a simulated GPU's memory is host memory.
+    #[error("the memory is not that of a simulated GPU")]
+    NotSimulated,
     /// A device cannot register memory.
     #[error("{name} cannot register {bytes} bytes ({function})")]
     Register {

@@ -185,6 +185,21 @@ impl ProtectionDomain {
         self.reg_mr(address, bytes, access, Held::Device(memory.clone()))
     }
 
+    /// Registers the host memory that stands for a simulated GPU's: the NIC's part of a simulation is real.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSimulated`], [`Error::Register`].
+    pub fn register_simulated(
+        &self,
+        memory: &DeviceMemory,
+        access: Access,
+    ) -> Result<MemoryRegion, Error> {
+        let start = gpu::sim::host_address(memory).ok_or(Error::NotSimulated)?;
+        let address = start.as_ptr().expose_provenance() as u64;
+        self.reg_mr(address, memory.len(), access, Held::Device(memory.clone()))
+    }
+
     /// Registers GPU memory by an exported dma-buf, which may be closed afterwards. `offset` is where the memory starts in the dma-buf.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::transports;
 use crate::check::memory_path;
 use crate::check::{Ctx, Judgement, nics, unknown_if, words};
 use crate::model::{Area, Kind, PciClass};
@@ -44,8 +45,24 @@ const VARIABLES: &[(&str, Effect)] = &[
         })
     }),
     ("UCX_TLS", |ctx, value| {
-        (gpus(ctx) > 0 && lacks_cuda(value))
-            .then(|| "leaves out cuda and gdr_copy: UCX does not support GPU memory".to_owned())
+        transports::ucx_tls(value, gpus(ctx))
+    }),
+    ("OMPI_MCA_btl", |ctx, value| {
+        transports::btl(value, gpus(ctx))
+    }),
+    ("OMPI_MCA_pml", |ctx, value| {
+        transports::pml(value, has_nic(ctx))
+    }),
+    ("OMPI_MCA_opal_cuda_support", gpu_off),
+    ("MPIR_CVAR_ENABLE_GPU", gpu_off),
+    ("MPICH_GPU_SUPPORT_ENABLED", gpu_off),
+    ("MV2_USE_CUDA", gpu_off),
+    ("MV2_USE_GPUDIRECT", |ctx, value| {
+        transports::path_off(value, gpus(ctx), "keeps MVAPICH2-GDR from GPUDirect RDMA")
+    }),
+    ("MV2_CUDA_IPC", |ctx, value| {
+        let harm = "keeps MVAPICH2 from CUDA IPC: GPU memory on one host goes through host memory";
+        (gpus(ctx) > 1).then(|| transports::path_off(value, gpus(ctx), harm))?
     }),
     ("UCX_IB_GPU_DIRECT_RDMA", |ctx, value| {
         match value.to_ascii_lowercase().as_str() {
@@ -189,22 +206,8 @@ fn gdr_level(ctx: &Ctx<'_>, value: &str) -> Option<String> {
     })
 }
 
-/// True for a list of UCX transports without CUDA.
-fn lacks_cuda(value: &str) -> bool {
-    let (without, names) = match value.strip_prefix('^') {
-        Some(names) => (true, names),
-        None => (false, value),
-    };
-    let mut names = names.split(',').map(str::trim);
-    match without {
-        true => names.any(|name| name == "cuda" || name == "cuda_copy"),
-        false => !names.any(|name| {
-            name == "all"
-                || name == "(set)"
-                || name.starts_with("cuda")
-                || name.starts_with("gdr_copy")
-        }),
-    }
+fn gpu_off(ctx: &Ctx<'_>, value: &str) -> Option<String> {
+    transports::gpu_off(value, gpus(ctx))
 }
 
 /// Expandable segments span several allocations, which nvidia-peermem cannot pin.

@@ -5,6 +5,7 @@ mod mpi;
 mod net_plugin;
 mod perftest;
 mod toolkit;
+mod transports;
 
 use super::{Check, Source};
 use crate::model::Severity;
@@ -113,6 +114,8 @@ pub const CHECKS: &[Check] = &[
             "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
             "https://docs.nvidia.com/nvshmem/api/gen/env.html",
             "https://openucx.readthedocs.io/en/master/faq.html",
+            "https://docs.open-mpi.org/en/v5.0.x/tuning-apps/networking/cuda.html",
+            "https://mvapich.cse.ohio-state.edu/userguide/gdr/",
             "https://docs.nvidia.com/cuda/cuda-features-archive/",
             "https://github.com/pytorch/pytorch/issues/153688",
         ],

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::plan::Amount;
 use crate::model::{ProbeReport, ProbeResult, ProbeVerdict};
 use crate::probe::bytes::compare;
-use crate::probe::children::{Children, arguments};
+use crate::probe::children::{Children, Start, arguments};
 use crate::probe::depth::Terms;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
@@ -48,7 +48,7 @@ impl MpiTask {
 }
 
 impl task::Task for MpiTask {
-    const NAME: &'static str = "mpi";
+    const NAME: &'static str = "mp_mpi";
 
     fn timeout(&self) -> Duration {
         self.terms.timeout
@@ -210,7 +210,11 @@ pub fn beside(
                 ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
                 ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
             ];
-            own.run_command(&task.subject, command, &environment, None)
+            let start = Start {
+                set: &environment,
+                ..Start::default()
+            };
+            own.run_command(&task.subject, command, start)
         }
     };
     let (measured, failed): (Vec<_>, Vec<_>) = report

@@ -213,6 +213,7 @@ impl Across for Options {
                 None => gpu.to_owned(),
             },
             limit: None,
+            curve: None,
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::cluster::Cluster;
 use super::task::{Task, Unit};
-use super::{concurrent, pair};
+use super::{concurrent, curve, pair};
 use crate::probe::events::{Event, Reporter};
 use crate::probe::failure::StepError;
 use crate::probe::task;
@@ -24,6 +24,7 @@ impl task::Task for Task {
             let done = match unit {
                 Unit::Alone(gpu) => cluster.alone(gpu, reporter),
                 Unit::Pair(pair) => pair::run(&mut cluster, pair, reporter),
+                Unit::Curve(pair) => curve::run(&mut cluster, pair, reporter),
                 Unit::OneToAll(_) | Unit::AllToOne(_) | Unit::All => {
                     concurrent::run(&mut cluster, unit, reporter)
                 }

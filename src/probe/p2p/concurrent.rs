@@ -35,12 +35,12 @@ pub fn run(
     let name = match unit {
         Unit::OneToAll(_) => "p2p.one-to-all.bandwidth",
         Unit::AllToOne(_) => "p2p.all-to-one.bandwidth",
-        Unit::Alone(_) | Unit::Pair(_) | Unit::All => "p2p.all-pairs.bandwidth",
+        Unit::Alone(_) | Unit::Pair(_) | Unit::Curve(_) | Unit::All => "p2p.all-pairs.bandwidth",
     };
     let is_selected = |pair: &&Pair| match unit {
         Unit::OneToAll(gpu) => pair.from == gpu,
         Unit::AllToOne(gpu) => pair.to == gpu,
-        Unit::Alone(_) | Unit::Pair(_) | Unit::All => true,
+        Unit::Alone(_) | Unit::Pair(_) | Unit::Curve(_) | Unit::All => true,
     };
     let task = cluster.task;
     let pairs: Vec<&Pair> = task.pairs.iter().filter(is_selected).collect();

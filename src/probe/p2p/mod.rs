@@ -4,6 +4,7 @@
 mod child;
 mod cluster;
 mod concurrent;
+mod curve;
 mod integrity;
 mod pair;
 mod parent;
@@ -12,5 +13,5 @@ mod task;
 #[cfg(test)]
 mod tests;
 
-pub use parent::Options;
+pub use parent::{Options, curve};
 pub use task::Task;

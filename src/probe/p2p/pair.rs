@@ -157,12 +157,12 @@ fn no_access_reason(pair: &ProbedPair, local_gpu: &Member, remote_gpu: &Member) 
 }
 
 /// A pair with a buffer of each GPU.
-struct Work<'a> {
-    cluster: &'a Cluster<'a>,
-    unit: Unit,
-    pair: &'a Pair,
-    about: Subject,
-    gpus: GpuPair<'a>,
+pub struct Work<'a> {
+    pub cluster: &'a Cluster<'a>,
+    pub unit: Unit,
+    pub pair: &'a Pair,
+    pub about: Subject,
+    pub gpus: GpuPair<'a>,
 }
 
 impl Work<'_> {
@@ -171,7 +171,7 @@ impl Work<'_> {
     }
 
     /// Samples of one lane of the local GPU.
-    fn sample(
+    pub fn sample(
         &self,
         bytes: usize,
         work: impl Fn() -> Result<(), Error>,
@@ -291,26 +291,32 @@ impl Work<'_> {
     fn round_trip(&self, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
         let name = "p2p.copy.round-trip";
         let (latency, bandwidth) = (format!("{name}.latency"), format!("{name}.bandwidth"));
-        let gpus = &self.gpus;
-        let (a, b) = (&gpus.local_gpu.stream, &gpus.remote_gpu.stream);
         for bytes in self.other_sizes() {
             self.begin(name, reporter)?;
-            let sent = gpus.local_gpu.gpu.event()?;
-            let returned = gpus.remote_gpu.gpu.event()?;
-            let samples = self.sample(bytes.max(16 << 20), || {
-                a.copy(gpus.remote, 0, gpus.local, 0, bytes)?;
-                a.record(&sent)?;
-                b.wait(&sent)?;
-                b.copy(gpus.local, 0, gpus.remote, 0, bytes)?;
-                b.record(&returned)?;
-                a.wait(&returned)
-            })?;
-            b.synchronize()?;
+            let samples = self.round_trips(bytes)?;
             let half: Vec<f64> = samples.iter().map(|seconds| seconds / 2.0).collect();
             reporter.result(self.about.latency(&latency, Some(bytes), 0, &samples))?;
             reporter.result(self.about.bandwidth(&bandwidth, bytes, 0, &half, None))?;
         }
         Ok(())
+    }
+
+    /// Seconds of round trips of copies.
+    pub fn round_trips(&self, bytes: usize) -> Result<Vec<f64>, Error> {
+        let gpus = &self.gpus;
+        let (a, b) = (&gpus.local_gpu.stream, &gpus.remote_gpu.stream);
+        let sent = gpus.local_gpu.gpu.event()?;
+        let returned = gpus.remote_gpu.gpu.event()?;
+        let samples = self.sample(bytes.max(16 << 20), || {
+            a.copy(gpus.remote, 0, gpus.local, 0, bytes)?;
+            a.record(&sent)?;
+            b.wait(&sent)?;
+            b.copy(gpus.local, 0, gpus.remote, 0, bytes)?;
+            b.record(&returned)?;
+            a.wait(&returned)
+        })?;
+        b.synchronize()?;
+        Ok(samples)
     }
 
     /// Kernels that store to the remote memory and load from it, and the latency of one load.

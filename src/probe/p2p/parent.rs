@@ -68,6 +68,22 @@ impl Probe for Options {
     }
 }
 
+/// GPUDirect v2 from the first of these GPUs to the second one, at these sizes, as in `gdr probe transfer`; `None` with fewer GPUs.
+pub fn curve(
+    scope: &Scope,
+    machine: &Machine,
+    gpus: &[Chosen<'_>],
+    sizes: Vec<usize>,
+) -> Option<Task> {
+    let options = Options {
+        scope: scope.clone(),
+    };
+    let mut task = task(&options, machine, gpus.get(..2)?);
+    task.units = vec![Unit::Curve(0)];
+    task.terms.sizes = sizes;
+    Some(task)
+}
+
 /// All units for these GPUs.
 fn task(options: &Options, machine: &Machine, gpus: &[Chosen<'_>]) -> Task {
     let gpus: Vec<Target> = gpus.iter().map(Chosen::target).collect();

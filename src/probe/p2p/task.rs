@@ -33,6 +33,8 @@ pub enum Unit {
     Alone(usize),
     /// An index into [`Task::pairs`].
     Pair(usize),
+    /// The same pair, as GPUDirect v2 of `gdr probe transfer`.
+    Curve(usize),
     /// One GPU writes to all others at once.
     OneToAll(usize),
     /// All others write to one GPU at once.
@@ -58,7 +60,7 @@ impl Task {
             Unit::Alone(gpu) | Unit::OneToAll(gpu) | Unit::AllToOne(gpu) => {
                 self.gpu(gpu).to_owned()
             }
-            Unit::Pair(pair) => self
+            Unit::Pair(pair) | Unit::Curve(pair) => self
                 .pairs
                 .get(pair)
                 .map_or_else(String::new, |pair| self.arrow(pair)),

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::curve::Curve;
 use super::options::RemoteEnd;
 use super::pairs::pair_subject;
 use super::rendezvous::{
@@ -36,6 +37,9 @@ const MAX_CONNECTIONS: u32 = 1024;
 /// Most characters of a name and of a reason from the other machine.
 const MAX_NAME: usize = 200;
 const MAX_REASON: usize = 2000;
+/// The ends do not have the same curves.
+const OTHER_PROBE: &str = "the two ends run different probes, or have different numbers of NICs: start gdr probe transfer on both, with the \
+                           same options";
 /// How long a child may take to end after its peer ended.
 const GRACE: Duration = Duration::from_millis(500);
 
@@ -47,10 +51,15 @@ pub trait Across {
     type Message: Serialize + DeserializeOwned + Send + 'static;
     /// What they do.
     type Task: Task;
-    /// The probe's name: `gdr probe NAME`.
+    /// The name of a failure.
     const NAME: &'static str;
     /// The backend of a failure.
     const BACKEND: &'static str;
+
+    /// The probe's name: `gdr probe NAME`.
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
 
     /// The options of every probe.
     fn scope(&self) -> &Scope;
@@ -114,6 +123,8 @@ pub struct RemotePlace {
     pub subject: String,
     /// The lower bandwidth of its port and its path to the GPU, bytes per second.
     pub limit: Option<u64>,
+    /// Its curve of `gdr probe transfer`.
+    pub curve: Option<Curve>,
 }
 
 type PeerLink<'a, P> = Link<'a, ParentMessage<<P as Across>::Message>>;
@@ -184,7 +195,8 @@ fn meet_peer<'a, P: Across>(
                 })?,
             };
             let listener = bind(*address, &secret)?;
-            for line in describe_server(P::NAME, listener.address(), &secret, given.is_some()) {
+            for line in describe_server(probe.name(), listener.address(), &secret, given.is_some())
+            {
                 note(line);
             }
             let link = listener.accept(&conditions(LISTEN_TIMEOUT), &mut note)?;
@@ -327,6 +339,10 @@ fn client<P: Across>(
         let end = number as usize % ends.len();
         let remote = &ends[end];
         let ours = probe.inventory(place);
+        if remote.curve != ours.curve {
+            report_impossible::<P>(children, OTHER_PROBE.to_owned());
+            return Ok(false);
+        }
         let limit = ours.limit.into_iter().chain(remote.limit).min();
         let subject = pair_subject(
             &ours.subject,

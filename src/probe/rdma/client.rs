@@ -9,9 +9,12 @@ use verbs::{Failure, Transport};
 use super::agree::{allowance, check_word, exchange_offers, report_failure, simulated_note};
 use super::connected::{ConnectedQueuePair, connect_queue_pairs};
 use super::control::{Control, Flow, Message, Step, expect};
+use super::curve::{Chunking, Curve};
+use super::curve_plan::curve_cases;
 use super::device::Device;
 use super::end::End;
 use super::kind::{Kind, name};
+use super::memory_paths::CHUNK;
 use super::ping_pong::{First, ping_pong, prepare};
 use super::plan::{TestCase, depth_of, test_cases};
 use super::purpose::Role;
@@ -62,6 +65,7 @@ pub fn client(
         reporter,
         seed: 0,
         doing: String::new(),
+        best_chunk: None,
     };
     let done = client.run();
     let (end, control) = (client.end, client.control);
@@ -80,13 +84,15 @@ struct Client<'l, 't> {
     seed: u64,
     /// The step that is in progress.
     doing: String,
+    /// The best chunk of pipelined messages, and the seconds of a message.
+    best_chunk: Option<(usize, f64)>,
 }
 
 impl Client<'_, '_> {
     fn run(&mut self) -> Result<(), StepError> {
         let other = exchange_offers(self.end, self.control, self.task.room)?;
         let (ours, theirs) = (self.end.is_simulated(), other.simulated);
-        if ours || theirs {
+        if ours || theirs || matches!(self.end.device, Device::Sim(_)) {
             self.about.backend.push_str("-sim");
         }
         if ours != theirs {
@@ -99,9 +105,20 @@ impl Client<'_, '_> {
                 "the MTUs of the two ports are {ours} and {theirs} bytes: {least} is used"
             ))?;
         }
-        let (test_cases, left_out) = test_cases(self.task, self.end, &other);
+        let (test_cases, left_out) = match self.task.curve() {
+            Some(curve) => (curve_cases(curve, &self.task.terms, self.end, &other), None),
+            None => test_cases(self.task, self.end, &other),
+        };
         if let Some(why) = left_out {
             self.reporter.note(why.to_owned())?;
+        }
+        if let (Some(curve), true) = (self.task.curve(), test_cases.is_empty()) {
+            let why = "the NIC of one end does not reach GPU memory: see gdr doctor --live";
+            let name = format!("transfer.{}.bandwidth", curve.name());
+            let result = self
+                .about
+                .not_measured(&name, self.task.room, why.to_owned());
+            self.reporter.result(result)?;
         }
         self.reporter.expect_more(test_cases.len() as u64);
         for test_case in test_cases {
@@ -119,6 +136,7 @@ impl Client<'_, '_> {
                 TestCase::Both(bytes) => self.both(&mut connected, bytes),
                 TestCase::Rate(bytes) => self.rate(&mut connected, bytes),
                 TestCase::Staged(bytes) => self.staged(&mut connected, bytes),
+                TestCase::Chunked(bytes, chunking) => self.chunked(&mut connected, bytes, chunking),
             };
             done.map_err(|failure| self.with_step(failure))?;
             drop(connected);
@@ -180,7 +198,10 @@ impl Client<'_, '_> {
         let [connected] = connected else {
             return Err(StepError::OutOfStep);
         };
-        let label = format!("validate.{}.{}", name(transport), kind.name());
+        let label = match self.task.curve() {
+            Some(curve) => format!("validate.transfer.{}", curve.name()),
+            None => format!("validate.{}.{}", name(transport), kind.name()),
+        };
         let seeds @ [sent, before] = self.seeds();
         let seed = if kind == Kind::Read { before } else { sent };
         self.end.fill(bytes, Pattern::new(seed))?;
@@ -281,6 +302,7 @@ impl Client<'_, '_> {
             bytes,
             count: 0,
             depth: depth_of(bytes, pairs),
+            chunk: CHUNK,
             seeds: Some(self.seeds()),
             time: Duration::ZERO,
         }
@@ -292,7 +314,7 @@ impl Client<'_, '_> {
         kind: Kind,
         bytes: usize,
     ) -> Result<(), StepError> {
-        let label = format!("rdma.{}.bandwidth", kind.name());
+        let label = self.label(kind, "bandwidth");
         let pairs = connected.len() as u32;
         let flow = self.flow(kind, bytes, pairs);
         let (samples, wrong) = self.measure(flow, pairs, &mut |this, flow| {
@@ -377,6 +399,60 @@ impl Client<'_, '_> {
             .result(self.about.bandwidth(label, bytes, 0, &samples, None))?)
     }
 
+    /// The name of a result.
+    fn label(&self, kind: Kind, what: &str) -> String {
+        match self.task.curve() {
+            Some(curve) => format!("transfer.{}.{what}", curve.name()),
+            None => format!("rdma.{}.{what}", kind.name()),
+        }
+    }
+
+    /// A staged message in chunks: the search for the best one, bandwidth, or latency.
+    fn chunked(
+        &mut self,
+        connected: &mut [ConnectedQueuePair],
+        bytes: usize,
+        chunking: Chunking,
+    ) -> Result<(), StepError> {
+        let [connected] = connected else {
+            return Err(StepError::OutOfStep);
+        };
+        let best = self.best_chunk.map_or(CHUNK, |(chunk, _)| chunk);
+        let (what, chunk, depth) = match chunking {
+            Chunking::Of(chunk) => ("search", chunk, 4),
+            Chunking::Best => ("bandwidth", best, 4),
+            Chunking::Alone => ("latency", best, 1),
+        };
+        let label = self.label(Kind::Send, what);
+        let flow = Flow {
+            depth,
+            chunk,
+            ..self.flow(Kind::Send, bytes, 1)
+        };
+        let (samples, wrong) = self.measure(flow, 1, &mut |this, flow| {
+            let time = flow.time;
+            this.fill(flow)?;
+            this.begin(&label, bytes, Step::Staged(flow), time)?;
+            let samples = staged::send(this.end, connected, flow, this.control)?;
+            Ok((samples, this.finish_step(time)?))
+        })?;
+        if let Chunking::Of(chunk) = chunking {
+            let seconds = median(&samples);
+            if self.best_chunk.is_none_or(|(_, fastest)| seconds < fastest) {
+                self.best_chunk = Some((chunk, seconds));
+            }
+        }
+        let result = match chunking {
+            Chunking::Alone => self.about.latency(&label, Some(bytes), bytes, &samples),
+            _ => self.about.bandwidth(&label, bytes, bytes, &samples, None),
+        };
+        let result = ProbeResult {
+            chunk: Some(chunk as u64),
+            ..result
+        };
+        self.report(result, wrong)
+    }
+
     /// Message rate of small writes.
     fn rate(
         &mut self,
@@ -441,7 +517,7 @@ impl Client<'_, '_> {
         let [connected] = connected else {
             return Err(StepError::OutOfStep);
         };
-        let label = format!("rdma.{}.latency", kind.name());
+        let label = self.label(kind, "latency");
         let point = self.task.terms.depth.rdma_point();
         let mut run = |count: u32, time: Duration| -> Result<Vec<f64>, StepError> {
             prepare(self.end, connected, kind, bytes, count)?;
@@ -479,9 +555,15 @@ impl Client<'_, '_> {
             .skip(warm)
             .map(|seconds| seconds * share)
             .collect();
-        Ok(self
-            .reporter
-            .result(self.about.latency(&label, Some(bytes), 0, &samples))?)
+        self.reporter
+            .result(self.about.latency(&label, Some(bytes), 0, &samples))?;
+        if matches!(self.task.curve(), Some(Curve::Copy | Curve::Pageable)) {
+            // Copies and messages follow each other: bandwidth is that of one message.
+            let label = self.label(kind, "bandwidth");
+            let result = self.about.bandwidth(&label, bytes, 0, &samples, None);
+            self.reporter.result(result)?;
+        }
+        Ok(())
     }
 }
 

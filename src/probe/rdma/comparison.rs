@@ -85,6 +85,7 @@ mod tests {
 
     fn place(subject: &str) -> Place {
         Place {
+            curve: None,
             subject: subject.to_owned(),
             port: Port {
                 device: "mlx5_0".to_owned(),

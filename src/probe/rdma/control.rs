@@ -79,6 +79,8 @@ pub struct Flow {
     pub count: u32,
     /// Messages in flight on each queue pair.
     pub depth: u32,
+    /// Bytes of a chunk of a staged message.
+    pub chunk: usize,
     /// Seeds of the pattern that is sent and of the one in the target before; none compares nothing.
     pub seeds: Option<[u64; 2]>,
     /// How long all of it may take, beyond the timeout of either end.

@@ -73,7 +73,9 @@ impl End {
 
     /// True if copies carry the bytes between the NIC's buffer and the GPU.
     pub fn is_staged(&self) -> bool {
-        self.selection.memory_path == Some(MemoryPath::Staged)
+        self.selection
+            .memory_path
+            .is_some_and(MemoryPath::is_staged)
     }
 
     /// Its GPU is a simulated one.

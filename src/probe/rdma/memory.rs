@@ -37,7 +37,8 @@ impl Store {
         })
     }
 
-    fn on_gpu(gpu: &Gpu, bytes: usize) -> Result<Self, StepError> {
+    /// Allocates at least so many bytes of a GPU, zeroed.
+    pub fn on_gpu(gpu: &Gpu, bytes: usize) -> Result<Self, StepError> {
         let memory = gpu.allocate(Allocation::Malloc, bytes.next_multiple_of(GPU_PAGE))?;
         if !gpu.is_sim() {
             // Otherwise a synchronous copy may return early, and the NIC reads old bytes. Ignored: older drivers lack it, and copies
@@ -59,7 +60,7 @@ impl Store {
         }
     }
 
-    fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), StepError> {
+    pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), StepError> {
         match self {
             Self::Host(buffer) => buffer.write(offset, bytes)?,
             Self::Pinned(memory) => memory.write(offset, bytes)?,
@@ -68,7 +69,7 @@ impl Store {
         Ok(())
     }
 
-    fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), StepError> {
+    pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), StepError> {
         match self {
             Self::Host(buffer) => buffer.read(offset, bytes)?,
             Self::Pinned(memory) => memory.read(offset, bytes)?,

@@ -16,7 +16,7 @@ pub const CHUNK: usize = 512 << 10;
 /// Chunks in flight.
 pub const SLOTS: usize = 8;
 /// The pinned memory that staged copies need.
-const STAGING: usize = CHUNK * SLOTS;
+pub const STAGING: usize = CHUNK * SLOTS;
 
 /// The selected memory path of an end.
 pub struct PathSelection {
@@ -43,10 +43,18 @@ pub fn select_path(
     memory: &Memory,
     store: &Store,
 ) -> Result<PathSelection, StepError> {
-    let domain = match device {
-        Device::Verbs { domain, .. } => domain,
+    let domain = match (device, memory, store.device()) {
+        (Device::Verbs { domain, .. }, ..) => domain,
+        (Device::Sim(_), Memory::Gpu(_, Some(path)), Some((memory, _))) if path.is_staged() => {
+            let room = memory.len().max(STAGING);
+            return Ok(PathSelection {
+                memory_path: Some(*path),
+                pinned: Some(staging(memory.gpu(), room, Some(*path))?),
+                choices: Vec::new(),
+            });
+        }
         // The simulated NIC reaches the simulated GPU's memory; staged copies are measured for comparison.
-        Device::Sim(_) => {
+        (Device::Sim(_), ..) => {
             let pinned = store
                 .device()
                 .map(|(memory, _)| memory.gpu().pinned(STAGING));
@@ -86,6 +94,9 @@ impl PathSelection {
             Device::Verbs { domain, .. } => domain,
             Device::Sim(hca) => {
                 return match purpose.traffic {
+                    Traffic::OneWay | Traffic::BothWays if self.memory_path.is_some() => {
+                        register_simulated(hca, SimMemory::Pinned(pinned()?), part.end, access)
+                    }
                     Traffic::Staged => {
                         register_simulated(hca, SimMemory::Pinned(pinned()?), STAGING, access)
                     }
@@ -108,6 +119,9 @@ impl PathSelection {
             _ if purpose.traffic == Traffic::Staged => {
                 domain.register_host_part(pinned()?, 0..STAGING, access)?
             }
+            (Some(MemoryPath::Simulated), Store::Device { memory, .. }) => {
+                domain.register_simulated(memory, access)?
+            }
             (Some(_), _) => domain.register_host_part(pinned()?, part, access)?,
             (None, Store::Host(buffer)) => domain.register_part(buffer, part, access)?,
             (None, Store::Pinned(memory)) => domain.register_host_part(memory, part, access)?,
@@ -129,6 +143,16 @@ fn select_gpu_path(
         return Err(StepError::OutOfStep);
     };
     let mut choices = Vec::new();
+    if wanted == Some(MemoryPath::Simulated) {
+        drop(domain.register_simulated(gpu_memory, TRIAL)?);
+        let why = "the NIC registers the host memory that stands for the GPU's".to_owned();
+        choices.push(choice(MemoryPath::Simulated, BackendOutcome::Chosen, why));
+        return Ok(PathSelection {
+            memory_path: wanted,
+            pinned: None,
+            choices,
+        });
+    }
     let mut taken = None;
     let tried = match wanted {
         Some(wanted) => wanted.direct().into_iter().collect(),
@@ -159,7 +183,7 @@ fn select_gpu_path(
         Some(_) => STAGING,
         None => gpu_memory.len().max(STAGING),
     };
-    let pinned = pinned(domain, gpu_memory.gpu(), room);
+    let pinned = pinned(domain, gpu_memory.gpu(), room, wanted);
     if let Some(memory_path) = taken {
         return Ok(PathSelection {
             memory_path: Some(memory_path),
@@ -168,10 +192,15 @@ fn select_gpu_path(
         });
     }
     let host = pinned?;
-    let why = "copies through pinned memory, without GPUDirect RDMA".to_owned();
-    choices.push(choice(MemoryPath::Staged, BackendOutcome::Chosen, why));
+    let memory_path = wanted.unwrap_or(MemoryPath::Staged);
+    let kind = match memory_path {
+        MemoryPath::Pageable => "pageable",
+        _ => "pinned",
+    };
+    let why = format!("copies through {kind} memory, without GPUDirect RDMA");
+    choices.push(choice(memory_path, BackendOutcome::Chosen, why));
     Ok(PathSelection {
-        memory_path: Some(MemoryPath::Staged),
+        memory_path: Some(memory_path),
         pinned: Some(host),
         choices,
     })
@@ -181,10 +210,23 @@ fn pinned(
     domain: &ProtectionDomain,
     gpu: &gpu::Gpu,
     bytes: usize,
+    path: Option<MemoryPath>,
 ) -> Result<HostMemory, StepError> {
-    let host = gpu.pinned(bytes)?;
+    let host = staging(gpu, bytes, path)?;
     drop(domain.register_host(&host, TRIAL)?);
     Ok(host)
+}
+
+/// The host memory of staged copies.
+fn staging(
+    gpu: &gpu::Gpu,
+    bytes: usize,
+    path: Option<MemoryPath>,
+) -> Result<HostMemory, StepError> {
+    Ok(match path {
+        Some(MemoryPath::Pageable) => gpu.pageable(bytes)?,
+        _ => gpu.pinned(bytes)?,
+    })
 }
 
 fn choice(memory_path: MemoryPath, outcome: BackendOutcome, why: String) -> BackendChoice {

@@ -11,6 +11,8 @@ mod client;
 mod comparison;
 mod connected;
 mod control;
+mod curve;
+mod curve_plan;
 mod device;
 mod end;
 mod kind;
@@ -32,6 +34,8 @@ mod task;
 #[cfg(test)]
 mod tests;
 
+pub use curve::Curve;
+pub use memory::Store;
 pub use options::{MemoryKind, Named, Options, RemoteEnd};
 pub use pairs::{port_of, served};
 pub use task::{MemoryPath, Port, Task};

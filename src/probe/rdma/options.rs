@@ -64,6 +64,8 @@ pub struct Options {
     pub all: bool,
     /// Queue pairs that move the bandwidth.
     pub queue_pairs: u32,
+    /// The curves of `gdr probe transfer` instead of all test cases.
+    pub curves: bool,
     /// Print the equivalent perftest commands.
     pub perftest: bool,
 }
@@ -71,7 +73,14 @@ pub struct Options {
 impl Options {
     /// True if the NIC is simulated like the GPU: with `--sim`, unless a device or another machine is named.
     pub fn simulates_nic(&self) -> bool {
-        self.scope.sim && self.devices.is_empty() && self.remote == RemoteEnd::Here(None)
+        let is_named = self.curves && self.devices.iter().any(|named| named.device == "sim");
+        (self.scope.sim && self.devices.is_empty() || is_named)
+            && self.remote == RemoteEnd::Here(None)
+    }
+
+    /// As in `gdr probe NAME`.
+    pub fn name(&self) -> &'static str {
+        if self.curves { "transfer" } else { "rdma" }
     }
 
     /// True if the memory under test may be a GPU's.

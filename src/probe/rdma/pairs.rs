@@ -1,5 +1,7 @@
 //! Pairs of memory and port: each GPU with its best NIC, or with all NICs.
 
+use super::across::Across as _;
+use super::curve::Curve;
 use super::options::{MemoryKind, Named, Options};
 use super::task::{Memory, Part, Place, Port, Task};
 use crate::probe::machine::{Machine, ProbedNic};
@@ -78,7 +80,41 @@ pub fn remote(
         ),
         plain => (plain.clone(), None),
     };
-    Ok(place(options, nic, port, &memory, gpu.as_ref()))
+    Ok(Place {
+        curve: local.curve,
+        ..place(options, nic, port, &memory, gpu.as_ref())
+    })
+}
+
+/// Each place as the curves of `gdr probe transfer`; the far one at the last other port.
+pub fn curves(options: &Options, nics: &[ProbedNic], places: &[Place]) -> Vec<Place> {
+    let far = |place: &Place| {
+        let gpu = match &place.memory {
+            Memory::Gpu(gpu, _) => gpu,
+            _ => return None,
+        };
+        let others = up(nics)
+            .into_iter()
+            .filter(|(nic, _)| options.devices.is_empty() && nic.name != place.port.device);
+        // In the order of nvidia-smi's classes, the farthest last.
+        let rank = |nic: &ProbedNic| {
+            const CLASSES: [&str; 5] = ["PIX", "PXB", "PHB", "NODE", "SYS"];
+            let mut reaches = nic.reaches.iter();
+            let reach = reaches.find(|reach| Some(reach.gpu) == gpu.bdf)?;
+            let class = reach.class.as_deref()?;
+            CLASSES.iter().position(|known| *known == class)
+        };
+        let (nic, port) = others.max_by_key(|(nic, _)| rank(nic))?;
+        Some(self::place(options, nic, port, &place.memory, Some(gpu)))
+    };
+    let of_place = |place: &Place| -> Vec<Place> {
+        let curve = |curve: Curve| match curve {
+            Curve::Far => curve.place(&far(place)?),
+            curve => curve.place(place),
+        };
+        Curve::ALL.into_iter().filter_map(curve).collect()
+    };
+    places.iter().flat_map(of_place).collect()
 }
 
 /// The port of a GPU's best NIC, or of the named one. The error says what is missing.
@@ -171,6 +207,7 @@ fn place(
             simulated: options.simulates_nic(),
         },
         memory: memory.clone(),
+        curve: None,
         class: reach.and_then(|reach| reach.class.clone()),
         path: reach.and_then(|reach| reach.pci),
         expected: reach.and_then(|reach| reach.expected),
@@ -225,7 +262,7 @@ pub fn new_task(options: &Options, subject: String, part: Part, limit: Option<u6
         subject,
         part,
         limit,
-        room: options.scope.terms.rdma_room(),
+        room: options.room(),
         queue_pairs: options.queue_pairs,
         brief: options.all,
         terms: options.scope.terms.clone(),

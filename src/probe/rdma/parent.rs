@@ -5,7 +5,7 @@ use super::client::LIMITED_BY_LINK;
 use super::comparison::compare;
 use super::control::Message;
 use super::options::{MemoryKind, Named, Options, RemoteEnd};
-use super::pairs::{new_task, places, remote, served, task};
+use super::pairs::{curves, new_task, places, remote, served, task};
 use super::perftest;
 use super::plan::MAX_MESSAGE;
 use super::task::{Part, Place, Task};
@@ -48,6 +48,10 @@ impl Probe for Options {
                 return Ok(());
             }
         };
+        let found = match self.curves {
+            true => curves(self, &nics, &found),
+            false => found,
+        };
         match &self.remote {
             RemoteEnd::Here(named) => {
                 measure_local(self, &nics, children, &gpus, &found, named.as_ref())
@@ -84,7 +88,10 @@ impl Probe for Options {
                 return Ok(());
             }
         };
-        let name = "rdma.write.bandwidth";
+        let name = match self.curves {
+            true => "transfer.v3.bandwidth",
+            false => "rdma.write.bandwidth",
+        };
         for place in &found {
             let task = task(self, place, place);
             let about = Subject::new(&task.subject, "verbs");
@@ -118,6 +125,10 @@ impl Across for Options {
     const NAME: &'static str = "rdma";
     const BACKEND: &'static str = "verbs";
 
+    fn name(&self) -> &'static str {
+        self.name()
+    }
+
     fn scope(&self) -> &Scope {
         &self.scope
     }
@@ -130,11 +141,21 @@ impl Across for Options {
         RemotePlace {
             subject: place.subject.clone(),
             limit: place.rate.into_iter().chain(place.path).min(),
+            curve: place.curve,
         }
     }
 
     fn room(&self) -> usize {
-        self.scope.terms.rdma_room()
+        match self.curves {
+            true => self
+                .scope
+                .terms
+                .transfer_sizes()
+                .last()
+                .copied()
+                .unwrap_or(4),
+            false => self.scope.terms.rdma_room(),
+        }
     }
 
     fn client(&self, place: &Place, subject: String, limit: Option<u64>) -> Task {
@@ -216,7 +237,7 @@ fn measure_local(
         };
         let task = task(options, local, &remote);
         let mut ran = children.run(&task.subject.clone(), &task, &[])?;
-        if ran.go_on {
+        if ran.go_on && local.curve.is_none() {
             ran = compare(options, children, local, &remote)?.unwrap_or(ran);
         }
         if !ran.go_on {

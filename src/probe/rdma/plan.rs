@@ -5,6 +5,7 @@ use std::time::Duration;
 use verbs::Transport;
 
 use super::control::Offer;
+use super::curve::Chunking;
 use super::device::Device;
 use super::end::End;
 use super::kind::Kind;
@@ -55,6 +56,8 @@ pub enum TestCase {
     Rate(usize),
     /// Bandwidth without GPUDirect RDMA.
     Staged(usize),
+    /// The same in chunks of a certain size.
+    Chunked(usize, Chunking),
 }
 
 impl TestCase {
@@ -82,7 +85,9 @@ impl TestCase {
             Self::Rate(bytes) => {
                 reliable(pairs.max(RATE_PAIRS), Kind::Write, bytes, Traffic::OneWay)
             }
-            Self::Staged(bytes) => reliable(1, Kind::Send, bytes, Traffic::Staged),
+            Self::Staged(bytes) | Self::Chunked(bytes, _) => {
+                reliable(1, Kind::Send, bytes, Traffic::Staged)
+            }
         }
     }
 }
@@ -278,6 +283,7 @@ mod tests {
                 simulated: false,
             },
             memory: Memory::Host,
+            curve: None,
             class: None,
             path: None,
             expected: None,

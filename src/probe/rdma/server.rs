@@ -119,6 +119,9 @@ fn measure(
         Step::Staged(flow) => {
             doing("chunks of the client", bounded(flow.time))?;
             check_flow(flow)?;
+            if !staged::is_possible(flow.chunk) {
+                return Err(StepError::OutOfStep);
+            }
             let connected = first_queue_pair(queue_pairs_for(
                 connection,
                 flow.kind,

@@ -10,7 +10,7 @@ use gpu::{DeviceMemory, Event, HostMemory, Stream};
 use super::connected::{ConnectedQueuePair, PollTimer};
 use super::control::{Control, Flow};
 use super::end::End;
-use super::memory_paths::{CHUNK, SLOTS};
+use super::memory_paths::{SLOTS, STAGING};
 use super::queue_pair::Post;
 use crate::probe::failure::StepError;
 
@@ -38,22 +38,28 @@ struct Chunk {
 
 impl Chunk {
     /// Chunk `number` of messages of `message` bytes.
-    fn new(number: usize, message: usize) -> Self {
-        let offset = number % chunks(message) * CHUNK;
+    fn new(number: usize, message: usize, chunk: usize) -> Self {
+        let offset = number % chunks(message, chunk) * chunk;
         Self {
             number,
             offset,
-            bytes: CHUNK.min(message - offset),
+            bytes: chunk.min(message - offset),
         }
-    }
-
-    fn slot(self) -> usize {
-        self.number % SLOTS
     }
 }
 
-fn chunks(message: usize) -> usize {
-    message.div_ceil(CHUNK).max(1)
+fn chunks(message: usize, chunk: usize) -> usize {
+    message.div_ceil(chunk).max(1)
+}
+
+/// Chunks in flight: as many as the buffer holds.
+fn slots(chunk: usize) -> usize {
+    (STAGING / chunk.max(1)).clamp(1, SLOTS)
+}
+
+/// True if the buffer holds two chunks of this size, so that copies overlap.
+pub fn is_possible(chunk: usize) -> bool {
+    (1..=STAGING / 2).contains(&chunk)
 }
 
 impl<'e> Stage<'e> {
@@ -73,8 +79,8 @@ impl<'e> Stage<'e> {
 }
 
 /// Posts the receive buffer of a slot.
-fn expect(connected: &mut ConnectedQueuePair, slot: usize) -> Result<(), StepError> {
-    connected.receive(slot as u64, slot * CHUNK, CHUNK)
+fn expect(connected: &mut ConnectedQueuePair, slot: usize, chunk: usize) -> Result<(), StepError> {
+    connected.receive(slot as u64, slot * chunk, chunk)
 }
 
 /// Sends the messages chunk by chunk: each is copied to a slot of pinned memory and sent; the receiver frees the slot. Returns
@@ -86,9 +92,10 @@ pub fn send(
     control: &mut Control,
 ) -> Result<Vec<f64>, StepError> {
     let stage = Stage::new(end)?;
-    let total = chunks(flow.bytes) * flow.count as usize;
+    let (each, slots) = (chunks(flow.bytes, flow.chunk), slots(flow.chunk));
+    let total = each * flow.count as usize;
     // Empty messages, which free slots.
-    for _ in 0..SLOTS.min(total) {
+    for _ in 0..slots.min(total) {
         connected.receive(0, 0, 0)?;
     }
     let mut copying = VecDeque::new();
@@ -97,38 +104,47 @@ pub fn send(
     let mut timer = PollTimer::new(end.timeout);
     while freed < total || sent < total {
         let mut any = false;
-        while begun < total && begun - freed < SLOTS {
-            let chunk = Chunk::new(begun, flow.bytes);
+        // With a depth of one a message waits until the one before has arrived.
+        let limit = match flow.depth {
+            1 => (freed / each + 1) * each,
+            _ => total,
+        };
+        while begun < limit && begun - freed < slots {
+            let chunk = Chunk::new(begun, flow.bytes, flow.chunk);
             let Chunk { offset, bytes, .. } = chunk;
             stage.stream.download(
                 stage.host,
-                chunk.slot() * CHUNK,
+                chunk.number % slots * flow.chunk,
                 stage.memory,
                 offset,
                 bytes,
             )?;
-            stage.stream.record(&stage.copied[chunk.slot()])?;
+            stage.stream.record(&stage.copied[chunk.number % slots])?;
             copying.push_back(chunk);
             begun += 1;
         }
         while let Some(chunk) = copying.front().copied() {
-            if !stage.copied[chunk.slot()].is_done()? {
+            if !stage.copied[chunk.number % slots].is_done()? {
                 break;
             }
             copying.pop_front();
-            connected.send(Post::new(SEND, chunk.slot() * CHUNK, chunk.bytes))?;
+            connected.send(Post::new(
+                SEND,
+                chunk.number % slots * flow.chunk,
+                chunk.bytes,
+            ))?;
             any = true;
         }
         sent += connected.sent.poll()?.len();
         let received = connected.received.poll()?.len();
         for _ in 0..received {
             freed += 1;
-            if freed + SLOTS <= total {
+            if freed + slots <= total {
                 connected.receive(0, 0, 0)?;
             }
         }
         // Several may arrive at once: a sample covers all messages since the last one.
-        let messages = freed / chunks(flow.bytes);
+        let messages = freed / each;
         if marks
             .last()
             .is_none_or(|(_, before)| messages >= before + BLOCK)
@@ -149,8 +165,9 @@ pub fn send(
 
 /// Posts the receiver's buffers.
 pub fn prepare(connected: &mut ConnectedQueuePair, flow: Flow) -> Result<(), StepError> {
-    let total = chunks(flow.bytes) * flow.count as usize;
-    (0..SLOTS.min(total)).try_for_each(|slot| expect(connected, slot))
+    let (each, slots) = (chunks(flow.bytes, flow.chunk), slots(flow.chunk));
+    let total = each * flow.count as usize;
+    (0..slots.min(total)).try_for_each(|slot| expect(connected, slot, flow.chunk))
 }
 
 /// Receives the messages: copies each chunk to GPU memory and frees its slot.
@@ -161,7 +178,8 @@ pub fn receive(
     control: &mut Control,
 ) -> Result<(), StepError> {
     let stage = Stage::new(end)?;
-    let total = chunks(flow.bytes) * flow.count as usize;
+    let (each, slots) = (chunks(flow.bytes, flow.chunk), slots(flow.chunk));
+    let total = each * flow.count as usize;
     let mut copying = VecDeque::new();
     let (mut arrived, mut sent, mut freed) = (0, 0, 0);
     let mut timer = PollTimer::new(end.timeout);
@@ -169,29 +187,29 @@ pub fn receive(
         let received = connected.received.poll()?.len();
         for _ in 0..received {
             // They arrive in the order in which they were sent, and take the slots in the order in which these were posted.
-            let chunk = Chunk::new(arrived, flow.bytes);
+            let chunk = Chunk::new(arrived, flow.bytes, flow.chunk);
             let Chunk { offset, bytes, .. } = chunk;
             stage.stream.upload(
                 stage.memory,
                 offset,
                 stage.host,
-                chunk.slot() * CHUNK,
+                chunk.number % slots * flow.chunk,
                 bytes,
             )?;
-            stage.stream.record(&stage.copied[chunk.slot()])?;
+            stage.stream.record(&stage.copied[chunk.number % slots])?;
             copying.push_back(chunk);
             arrived += 1;
         }
         let mut any = received > 0;
         while let Some(chunk) = copying.front().copied() {
-            if !stage.copied[chunk.slot()].is_done()? {
+            if !stage.copied[chunk.number % slots].is_done()? {
                 break;
             }
             copying.pop_front();
             freed += 1;
             // Its buffer is posted before the other end may send again.
-            if freed + SLOTS <= total {
-                expect(connected, chunk.slot())?;
+            if freed + slots <= total {
+                expect(connected, chunk.number % slots, flow.chunk)?;
             }
             connected.send(Post::new(SEND, 0, 0))?;
             any = true;
@@ -211,16 +229,24 @@ mod tests {
 
     #[test]
     fn chunks_of_messages() {
+        const CHUNK: usize = 512 << 10;
         let message = 2 * CHUNK + 8;
-        assert_eq!([1, CHUNK, CHUNK + 1, message].map(chunks), [1, 1, 2, 3]);
+        assert_eq!(
+            [1, CHUNK, CHUNK + 1, message].map(|bytes| chunks(bytes, CHUNK)),
+            [1, 1, 2, 3]
+        );
         let places: Vec<_> = (0..4)
-            .map(|number| Chunk::new(number, message))
+            .map(|number| Chunk::new(number, message, CHUNK))
             .map(|chunk| (chunk.offset, chunk.bytes))
             .collect();
         assert_eq!(
             places,
             [(0, CHUNK), (CHUNK, CHUNK), (2 * CHUNK, 8), (0, CHUNK)]
         );
-        assert_eq!(Chunk::new(SLOTS + 3, message).slot(), 3);
+        assert_eq!([64 << 10, CHUNK, 2 << 20].map(slots), [8, 8, 2]);
+        assert_eq!(
+            [0, 1, 2 << 20, 4 << 20].map(is_possible),
+            [false, true, true, false]
+        );
     }
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::curve::Curve;
 use crate::model::RdmaPath;
 use crate::probe::depth::Terms;
 use crate::probe::target::Target;
@@ -33,22 +34,35 @@ pub enum MemoryPath {
     Peermem,
     /// Not at all: a copy engine carries it through pinned memory.
     Staged,
+    /// As Staged, through pageable memory, which CUDA copies a second time.
+    Pageable,
+    /// The NIC accesses the host memory that stands for a simulated GPU's.
+    Simulated,
 }
 
 impl MemoryPath {
     /// In the names of results.
     pub fn name(self) -> &'static str {
-        self.direct().map_or("staged", verbs::MemoryPath::name)
+        match self {
+            Self::Pageable => "pageable",
+            Self::Simulated => "simulated",
+            path => path.direct().map_or("staged", verbs::MemoryPath::name),
+        }
     }
 
-    /// How the NIC accesses the GPU memory itself; none if it does not.
+    /// Copies carry the bytes between the NIC's buffer and the GPU.
+    pub fn is_staged(self) -> bool {
+        matches!(self, Self::Staged | Self::Pageable)
+    }
+
+    /// How the NIC accesses a GPU's memory itself; none if it does not.
     pub fn direct(self) -> Option<verbs::MemoryPath> {
         Some(match self {
             Self::DataDirect => verbs::MemoryPath::DataDirect,
             Self::DmaBufPcie => verbs::MemoryPath::DmabufPcie,
             Self::DmaBuf => verbs::MemoryPath::Dmabuf,
             Self::Peermem => verbs::MemoryPath::Peermem,
-            Self::Staged => return None,
+            Self::Staged | Self::Pageable | Self::Simulated => return None,
         })
     }
 
@@ -84,6 +98,8 @@ pub struct Place {
     pub subject: String,
     pub port: Port,
     pub memory: Memory,
+    /// A curve of `gdr probe transfer`; `None` for all test cases.
+    pub curve: Option<Curve>,
     /// Path class of GPU and NIC, as nvidia-smi names it.
     pub class: Option<String>,
     /// Bandwidth of the path between GPU and NIC, bytes per second.
@@ -105,6 +121,15 @@ pub enum Part {
     Client(Place),
     #[serde(rename = "follow")]
     Server(Place),
+}
+
+impl Task {
+    /// The curve of `gdr probe transfer` that it measures.
+    pub fn curve(&self) -> Option<Curve> {
+        match &self.part {
+            Part::Both(place, _) | Part::Client(place) | Part::Server(place) => place.curve,
+        }
+    }
 }
 
 /// A connection to prove and to measure.

@@ -29,7 +29,10 @@ fn measured<'c>(
     results: &[&ProbeResult],
     columns: &'c [(&'c str, &'c str)],
 ) -> Vec<&'c (&'c str, &'c str)> {
-    let has_results = |column: &&(&str, &str)| results.iter().any(|result| result.name == column.0);
+    let has_results = |column: &&(&str, &str)| {
+        let mut results = results.iter();
+        results.any(|result| result.name == column.0 && result.median.is_some())
+    };
     columns.iter().filter(has_results).collect()
 }
 
@@ -37,6 +40,7 @@ fn measured<'c>(
 pub fn small_figure(value: Option<f64>) -> String {
     let format = |value: f64| match value {
         // For small messages.
+        value if value > 0.0 && value < 0.0001 => format!("{value:.1e}"),
         value if value > 0.0 && value < 0.01 => format!("{value:.5}"),
         value => figure(value),
     };
@@ -85,6 +89,16 @@ pub fn bandwidths_by_size(
     columns: &[(&str, &str)],
     style: Style,
 ) -> String {
+    medians_by_size("bandwidth, GB/s", results, columns, style)
+}
+
+/// Medians of any unit.
+pub fn medians_by_size(
+    title: &str,
+    results: &[&ProbeResult],
+    columns: &[(&str, &str)],
+    style: Style,
+) -> String {
     let shown = measured(results, columns);
     if shown.is_empty() {
         return String::new();
@@ -100,5 +114,5 @@ pub fn bandwidths_by_size(
             std::iter::once(size(bytes)).chain(cells).collect()
         })
         .collect();
-    grid("bandwidth, GB/s", &head, &rows, style)
+    grid(title, &head, &rows, style)
 }

@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::asynchronous::{CPU, LOOP, PINGPONG, STREAM, details};
-use super::panel::{Line, Panel};
-use super::{copy_chart, size};
-use crate::model::{Bucket, GIGABYTES_PER_SECOND, ProbeKind, ProbeReport, ProbeResult, ProbedGpu};
+use super::panel::{Line, Panel, What};
+use super::{copy_chart, mpi, size, transfer};
+use crate::model::{Bucket, ProbeKind, ProbeReport, ProbeResult, ProbedGpu};
 use crate::render::svg::Stroke;
 
 /// The panels of a report that have points.
@@ -16,6 +16,8 @@ pub fn panels(report: &ProbeReport) -> Vec<Panel> {
         ProbeKind::P2p => p2p(report),
         ProbeKind::Rdma => of_subjects(report, &RDMA),
         ProbeKind::Mp => of_subjects(report, &MP),
+        ProbeKind::Mpi => ranks(report),
+        ProbeKind::Transfer => transfer::panels(report),
         ProbeKind::Async => asynchronous(report),
         ProbeKind::Copy => copy_chart::panels(report),
     };
@@ -27,11 +29,9 @@ pub fn panels(report: &ProbeReport) -> Vec<Panel> {
     panels
 }
 
-/// The bandwidth line of the results with this name.
-fn bandwidth(report: &ProbeReport, subject: &str, name: &str, stroke: Stroke, label: &str) -> Line {
-    let is_point = |result: &&ProbeResult| {
-        result.subject == subject && result.name == name && result.unit == GIGABYTES_PER_SECOND
-    };
+/// The line of the results with this name.
+pub fn line(report: &ProbeReport, subject: &str, name: &str, stroke: Stroke, label: &str) -> Line {
+    let is_point = |result: &&ProbeResult| result.subject == subject && result.name == name;
     let mut points: Vec<(f64, f64)> = report
         .results
         .iter()
@@ -67,10 +67,11 @@ fn host(report: &ProbeReport) -> Vec<Panel> {
     })
     .map(|(gpu, (direction, words))| Panel {
         title: format!("{}: {words}", gpu.subject),
+        what: What::Bandwidth,
         lines: kinds
             .map(|(kind, stroke)| {
                 let name = format!("host.{kind}.{direction}.bandwidth");
-                bandwidth(
+                line(
                     report,
                     &gpu.subject,
                     &name,
@@ -113,8 +114,9 @@ fn p2p(report: &ProbeReport) -> Vec<Panel> {
     pairs
         .map(|pair| Panel {
             title: pair.subject.clone(),
+            what: What::Bandwidth,
             lines: ways
-                .map(|(name, stroke, label)| bandwidth(report, &pair.subject, name, stroke, label))
+                .map(|(name, stroke, label)| line(report, &pair.subject, name, stroke, label))
                 .to_vec(),
             link: pair.link.map(|link| link as f64 / 1e9),
             crossover: None,
@@ -156,8 +158,9 @@ fn of_subjects(report: &ProbeReport, ways: &Ways) -> Vec<Panel> {
     }
     let panel = |subject: &&str| Panel {
         title: (*subject).to_owned(),
+        what: What::Bandwidth,
         lines: ways
-            .map(|(name, stroke, label)| bandwidth(report, subject, name, stroke, label))
+            .map(|(name, stroke, label)| line(report, subject, name, stroke, label))
             .to_vec(),
         link: report
             .results
@@ -167,6 +170,34 @@ fn of_subjects(report: &ProbeReport, ways: &Ways) -> Vec<Panel> {
         crossover: None,
     };
     subjects.iter().map(panel).collect()
+}
+
+/// Two per pair of ranks.
+fn ranks(report: &ProbeReport) -> Vec<Panel> {
+    let panel = |subject: &str, (figure, what, words): (&str, What, &str)| {
+        let of = |memory: &str, stroke, label: &str| {
+            let name = format!("mpi.{memory}.{figure}");
+            line(report, subject, &name, stroke, label)
+        };
+        Panel {
+            title: format!("{subject}: {words}"),
+            what,
+            lines: vec![
+                of("gpu", Stroke::First, "GPU memory"),
+                of("host", Stroke::Third, "host memory"),
+            ],
+            link: None,
+            crossover: None,
+        }
+    };
+    let figures = [
+        ("latency", What::Latency, "half of the round trip"),
+        ("bandwidth", What::Bandwidth, "bandwidth"),
+    ];
+    let pairs = mpi::pairs(report).into_iter();
+    pairs
+        .flat_map(|pair| figures.map(|figure| panel(pair, figure)))
+        .collect()
 }
 
 /// Per GPU: latency of words, of messages, and of messages between two processes, the latter of each size and kind.
@@ -232,6 +263,7 @@ fn asynchronous(report: &ProbeReport) -> Vec<Panel> {
 fn spread(gpu: &ProbedGpu, title: &str, lines: Vec<Line>) -> Panel {
     Panel {
         title: format!("{}: {title}", gpu.subject),
+        what: What::Histogram,
         lines,
         link: None,
         crossover: None,
@@ -259,25 +291,18 @@ pub struct Axes {
     pub y: (i32, i32),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
-    Bandwidth,
-    /// Samples over microseconds.
-    Histogram,
-}
-
 impl Axes {
-    /// Axes that hold every point of the panels.
-    pub fn of(report: &ProbeReport, panels: &[Panel]) -> Self {
+    /// Axes that hold every point of the panels of one kind.
+    pub fn of(panels: &[Panel], what: What) -> Self {
+        let alike = || panels.iter().filter(|panel| panel.what == what);
         let points = || {
-            panels
-                .iter()
+            alike()
                 .flat_map(|panel| &panel.lines)
                 .flat_map(|line| &line.points)
         };
         let rates = points()
             .map(|point| point.1)
-            .chain(panels.iter().filter_map(|panel| panel.link));
+            .chain(alike().filter_map(|panel| panel.link));
         let range = |logs: Vec<f64>| {
             let low = logs.iter().copied().fold(f64::INFINITY, f64::min).floor() as i32;
             let high = logs
@@ -291,10 +316,7 @@ impl Axes {
             }
         };
         Self {
-            what: match report.probe {
-                ProbeKind::Async => What::Histogram,
-                _ => What::Bandwidth,
-            },
+            what,
             x: range(points().map(|point| point.0.log2()).collect()),
             y: range(rates.map(f64::log10).collect()),
         }
@@ -315,7 +337,7 @@ impl Axes {
     /// The label at a power of two.
     pub fn right(&self, exponent: i32) -> String {
         match self.what {
-            What::Bandwidth => size(1 << exponent.clamp(0, 63)),
+            What::Bandwidth | What::Latency => size(1 << exponent.clamp(0, 63)),
             What::Histogram => format!("{} us", 2_f64.powi(exponent)),
         }
     }
@@ -324,6 +346,7 @@ impl Axes {
     pub fn up(&self, exponent: i32) -> String {
         match self.what {
             What::Bandwidth => rate(exponent),
+            What::Latency => time(exponent),
             What::Histogram => format!("{}", 10_f64.powi(exponent)),
         }
     }
@@ -336,6 +359,15 @@ fn rate(exponent: i32) -> String {
         -3..=-1 => format!("{} MB/s", 10_f64.powi(exponent + 3)),
         -6..=-4 => format!("{} kB/s", 10_f64.powi(exponent + 6)),
         _ => format!("1e{exponent} GB/s"),
+    }
+}
+
+/// A tick label for a time: 10³ us is 1 ms.
+fn time(exponent: i32) -> String {
+    match exponent {
+        ..=2 => format!("{} us", 10_f64.powi(exponent)),
+        3..=5 => format!("{} ms", 10_f64.powi(exponent - 3)),
+        _ => format!("{} s", 10_f64.powi(exponent - 6)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::panel::{DIRECTIONS, Line, Panel};
+use super::panel::{DIRECTIONS, Line, Panel, What};
 use crate::model::{MICROSECONDS, ProbeReport, ProbeResult, ProbedGpu};
 use crate::render::svg::Stroke;
 
@@ -30,6 +30,7 @@ pub fn panels(report: &ProbeReport) -> Vec<Panel> {
             let title = format!("{}: {words}", gpu.subject);
             panels.push(Panel {
                 title: title.clone(),
+                what: What::Bandwidth,
                 lines: lines(report, gpu, direction, Per::Time),
                 link: gpu.link.map(|link| link as f64 / 1e9),
                 crossover: crossover(report, gpu, &format!("crossover.{direction}"))
@@ -37,6 +38,7 @@ pub fn panels(report: &ProbeReport) -> Vec<Panel> {
             });
             panels.push(Panel {
                 title: format!("{title}, per second of CPU time"),
+                what: What::Bandwidth,
                 lines: lines(report, gpu, direction, Per::CpuTime),
                 link: None,
                 crossover: crossover(report, gpu, &format!("crossover.{direction}.cpu"))

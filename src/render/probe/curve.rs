@@ -20,8 +20,8 @@ const MAX_WIDTH: usize = 90;
 pub fn curve(report: &ProbeReport, style: Style) -> String {
     let mut page = opening(report, style);
     let panels = panels(report);
-    let axes = Axes::of(report, &panels);
     for panel in &panels {
+        let axes = Axes::of(&panels, panel.what);
         page.push('\n');
         page.push_str(&draw(panel, &axes, style));
     }
@@ -43,6 +43,7 @@ fn mark(stroke: Stroke) -> (char, Tone) {
         Stroke::Second => ('◌', Tone::Special),
         Stroke::Third => ('+', Tone::Fair),
         Stroke::Fourth => ('·', Tone::Dim),
+        Stroke::Fifth => ('x', Tone::Bad),
         Stroke::Limit => ('-', Tone::Dim),
     }
 }

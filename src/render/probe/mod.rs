@@ -7,10 +7,13 @@ mod chart;
 mod copy;
 mod copy_chart;
 mod curve;
+#[cfg(test)]
+mod curve_tests;
 mod grid;
 mod host;
 mod lines;
 mod mp;
+mod mpi;
 mod p2p;
 mod panel;
 mod picture;
@@ -23,6 +26,7 @@ mod table;
 mod test_list;
 #[cfg(test)]
 mod tests;
+mod transfer;
 
 pub use curve::curve;
 pub use picture::svg;

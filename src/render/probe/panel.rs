@@ -6,6 +6,7 @@ use crate::render::svg::Stroke;
 pub struct Panel {
     /// For example `GPU0 (0000:3b:00.0): to the GPU`.
     pub title: String,
+    pub what: What,
     pub lines: Vec<Line>,
     /// Link bandwidth, GB/s.
     pub link: Option<f64>,
@@ -18,8 +19,19 @@ pub struct Line {
     pub stroke: Stroke,
     /// For example `mapping, from NUMA node 1`.
     pub label: String,
-    /// Bytes and GB/s, by size.
+    /// Bytes, and GB/s or microseconds, by size.
     pub points: Vec<(f64, f64)>,
+}
+
+/// What the axes show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// GB/s over size.
+    Bandwidth,
+    /// Microseconds over size.
+    Latency,
+    /// Samples over microseconds.
+    Histogram,
 }
 
 /// Directions: the word in result names and the label.

@@ -58,6 +58,17 @@ pub fn figures(report: &ProbeReport, style: Style) -> String {
 fn chapter(report: &ProbeReport, subject: &str, results: &[&ProbeResult], style: Style) -> String {
     let title = wrap(&printable(subject), style.width, 0, INDENT);
     let mut text = format!("\n{}\n", style.paint(Tone::Strong, &title));
+    text.push_str(&describe_ends(report, subject, style));
+    text.push_str(&line_of(&verified(results), style));
+    text.push_str(&failures(results, INDENT, style, false));
+    text.push_str(&latencies(results, style));
+    text.push_str(&bandwidths(results, style));
+    text
+}
+
+/// The ports and the memory of a connection.
+pub fn describe_ends(report: &ProbeReport, subject: &str, style: Style) -> String {
+    let mut text = String::new();
     let mut add = |line: &str| text.push_str(&line_of(line, style));
     let (local, remote) = subject.split_once(" -> ").unwrap_or((subject, subject));
     let ends = |remote: bool, subject: &str| {
@@ -79,10 +90,6 @@ fn chapter(report: &ProbeReport, subject: &str, results: &[&ProbeResult], style:
         add(&place(remote, "remote"));
         reach(remote).iter().for_each(|line| add(line));
     }
-    add(&verified(results));
-    text.push_str(&failures(results, INDENT, style, false));
-    text.push_str(&latencies(results, style));
-    text.push_str(&bandwidths(results, style));
     text
 }
 
@@ -125,6 +132,9 @@ fn reach(end: &ProbedEnd) -> Vec<String> {
     match end.memory_path.as_deref() {
         Some("staged") => lines.push(format!(
             "NO GPUDirect RDMA: staged through pinned memory{path}"
+        )),
+        Some("simulated") => lines.push(format!(
+            "the NIC accesses the host memory that stands for the GPU's{path}"
         )),
         Some(memory_path) => {
             let expected = match end.rdma_path {

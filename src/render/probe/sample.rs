@@ -82,6 +82,7 @@ pub fn report() -> ProbeReport {
     results.push(latency("ping-pong", 4, 1.93));
     ProbeReport {
         probe: ProbeKind::Copy,
+        mpi: None,
         host: Host {
             source: "live".to_owned(),
             name: Some("node1".to_owned()),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::lines::{failures, line_of, verified};
 use super::panel::DIRECTIONS;
-use super::{INDENT, asynchronous, calls, copy, host, mp, opening, p2p, rdma};
+use super::{INDENT, asynchronous, calls, copy, host, mp, mpi, opening, p2p, rdma, transfer};
 use crate::model::{
     BackendOutcome, GIGABYTES_PER_SECOND, ProbeKind, ProbeReport, ProbeResult, ProbeVerdict,
     ProbedGpu,
@@ -19,7 +19,10 @@ pub fn table(report: &ProbeReport, style: Style) -> String {
     // Results that belong neither to a GPU nor to a pair are failures.
     let belongs_to_chapter = |result: &ProbeResult| match report.probe {
         ProbeKind::P2p if matches!(result.verdict, ProbeVerdict::Ok) => true,
-        ProbeKind::Rdma | ProbeKind::Mp => result.subject != "machine",
+        ProbeKind::Rdma | ProbeKind::Mp | ProbeKind::Transfer => result.subject != "machine",
+        ProbeKind::Mpi if result.subject.starts_with(mpi::PAIR) => true,
+        // The trial's checks of messages to itself.
+        ProbeKind::Mpi => result.verdict == ProbeVerdict::Ok,
         _ => known.contains(result.subject.as_str()),
     };
     let mut results: BTreeMap<&str, Vec<&ProbeResult>> = BTreeMap::new();
@@ -38,7 +41,10 @@ pub fn table(report: &ProbeReport, style: Style) -> String {
     if !failures.is_empty() {
         page.push_str(&format!("\n{failures}"));
     }
-    if !matches!(report.probe, ProbeKind::Rdma | ProbeKind::Mp) {
+    if !matches!(
+        report.probe,
+        ProbeKind::Rdma | ProbeKind::Mp | ProbeKind::Mpi | ProbeKind::Transfer
+    ) {
         for gpu in &report.gpus {
             page.push('\n');
             let own = results
@@ -57,6 +63,8 @@ pub fn table(report: &ProbeReport, style: Style) -> String {
         ProbeKind::P2p => p2p::figures(report, style),
         ProbeKind::Rdma => rdma::figures(report, style),
         ProbeKind::Mp => mp::figures(report, style),
+        ProbeKind::Mpi => mpi::figures(report, style),
+        ProbeKind::Transfer => transfer::figures(report, style),
         _ => String::new(),
     });
     page.push('\n');
@@ -202,6 +210,14 @@ fn bests(probe: ProbeKind) -> Vec<(String, &'static str)> {
             ("rdma.write.bandwidth".to_owned(), "written by the NIC"),
             ("rdma.read.bandwidth".to_owned(), "read by the NIC"),
         ],
+        ProbeKind::Transfer => named([
+            ("transfer.host.bandwidth", "of host memory"),
+            ("transfer.v3.bandwidth", "with GPUDirect RDMA"),
+        ]),
+        ProbeKind::Mpi => named([
+            ("mpi.host.bandwidth", "of host memory"),
+            ("mpi.gpu.bandwidth", "of GPU memory"),
+        ]),
         ProbeKind::P2p => vec![("p2p.copy.write.bandwidth".to_owned(), "from GPU to GPU")],
         _ => DIRECTIONS
             .map(|(direction, words)| (format!("copy.{direction}.bandwidth"), words))

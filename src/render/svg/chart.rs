@@ -27,6 +27,9 @@ pub struct Chart {
     pub lines: Vec<ChartLine>,
     /// A marked position on the x axis, with its label.
     pub mark: Option<(f64, String)>,
+    /// Positions on the x axis, and labels.
+    pub x_ticks: Vec<(f64, String)>,
+    pub y_ticks: Vec<(f64, String)>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -47,6 +50,8 @@ pub enum Stroke {
     Third,
     /// Second comparison.
     Fourth,
+    /// Third comparison.
+    Fifth,
     Limit,
 }
 
@@ -57,19 +62,14 @@ impl Stroke {
             Self::Second => ("#8957c6", "2", ""),
             Self::Third => ("#b35900", "2", ""),
             Self::Fourth => ("#8c959f", "2", ""),
+            Self::Fifth => ("#0969da", "2", ""),
             Self::Limit => ("#cf222e", "1", r#" stroke-dasharray="6 4""#),
         }
     }
 }
 
-/// Draws a document: a headline, remarks, and the charts in pairs. Ticks are positions and labels.
-pub fn chart(
-    headline: &str,
-    remarks: &[String],
-    charts: &[Chart],
-    x_ticks: &[(f64, String)],
-    y_ticks: &[(f64, String)],
-) -> String {
+/// Draws a document: a headline, remarks, and the charts in pairs.
+pub fn chart(headline: &str, remarks: &[String], charts: &[Chart]) -> String {
     let max_lines = charts
         .iter()
         .map(|chart| chart.lines.len())
@@ -105,7 +105,7 @@ pub fn chart(
     for (at, chart) in charts.iter().enumerate() {
         let x = MARGIN + column * (at % 2) as f64 + LEFT;
         let y = head + row * (at / 2) as f64 + ABOVE;
-        plane(&mut out, (x, y), chart, x_ticks, y_ticks);
+        plane(&mut out, (x, y), chart);
     }
     if charts.is_empty() {
         text(
@@ -121,13 +121,7 @@ pub fn chart(
     out
 }
 
-fn plane(
-    out: &mut String,
-    at: (f64, f64),
-    chart: &Chart,
-    x_ticks: &[(f64, String)],
-    y_ticks: &[(f64, String)],
-) {
+fn plane(out: &mut String, at: (f64, f64), chart: &Chart) {
     let (x, y) = at;
     let (w, h) = PLANE;
     let place =
@@ -145,12 +139,12 @@ fn plane(
         out,
         r##"<rect x="{x}" y="{y}" width="{w}" height="{h}" fill="#ffffff" stroke="#d0d7de"/>"##
     );
-    for (share, label) in x_ticks {
+    for (share, label) in &chart.x_ticks {
         let (at, _) = place((*share, 0.0));
         grid(out, (at, y), (at, y + h));
         text(out, (at, y + h + 16.0), small, GREY, "middle", label);
     }
-    for (share, label) in y_ticks {
+    for (share, label) in &chart.y_ticks {
         let (_, at) = place((0.0, *share));
         grid(out, (x, at), (x + w, at));
         text(out, (x - 7.0, at + 4.0), small, GREY, "end", label);

@@ -37,7 +37,7 @@ use gdr_sys::cuda::{DeviceAttribute, P2pAttribute};
 
 pub use gpu_sim::{Fault, Faults};
 pub(crate) use machine::SimGpu;
-pub use space::{Location, is_live, locate};
+pub use space::{Location, host_address, is_live, locate};
 
 /// Attributes of the simulated GPU relevant to GPUDirect, consistent with the simulation.
 pub(crate) fn attribute(attribute: DeviceAttribute) -> Option<i32> {

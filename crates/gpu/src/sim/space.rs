@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use gpu_sim::Span;
 use rustix::mm::{MapFlags, ProtFlags};
 
-use crate::{Allocation, DevicePtr, Error};
+use crate::{Allocation, DeviceMemory, DevicePtr, Error};
 
 /// Size and alignment of blocks, and alignment of allocations in them, as in CUDA.
 const BLOCK: usize = 2 << 20;
@@ -62,6 +62,14 @@ pub fn is_live(buffer_id: u64) -> bool {
         .blocks
         .values()
         .any(|block| block.live.values().any(|live| live.buffer_id == buffer_id))
+}
+
+/// The host memory that stands for a simulated GPU's: its address in this process, valid while the memory is held. `None` for a real
+/// GPU's.
+#[must_use]
+pub fn host_address(memory: &DeviceMemory) -> Option<NonNull<u8>> {
+    let span = resolve(memory.address(), memory.len()).filter(|_| memory.gpu().is_sim())?;
+    NonNull::new(span.start())
 }
 
 /// Allocates `bytes` bytes.
@@ -326,8 +334,23 @@ fn unmap(start: NonNull<u8>, size: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Gpu;
 
     // Tests of one process share the address space, so each uses its own GPU number.
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri cannot map files")]
+    fn host_memory_stands_for_gpu_memory() {
+        let gpu = Gpu::sim();
+        let both = [(); 2].map(|()| gpu.allocate(Allocation::Malloc, 4096).unwrap());
+        for (memory, text) in both.iter().zip(*b"ab") {
+            let stream = gpu.stream().unwrap();
+            stream.write(memory, 8, &[text]).unwrap();
+            let start = host_address(memory).unwrap();
+            // SAFETY: within the memory, which nothing writes now.
+            assert_eq!(unsafe { start.add(8).read_volatile() }, text);
+        }
+    }
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri cannot map files")]

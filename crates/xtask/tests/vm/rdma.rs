@@ -294,6 +294,9 @@ fn probe_rdma_between_two_machines() {
         wrong.contains("rejected this client: the secrets differ"),
         "{wrong}"
     );
+    is_figure(&leads("curves"));
+    let other = reason(2, "other-probe");
+    assert!(other.contains("different probes"), "{other}");
     let mtu = leads("mtu");
     is_whole(&mtu, &[1, 4096, 65536], &[1], &[8, 65536]);
     assert!(
@@ -313,6 +316,42 @@ fn probe_rdma_between_two_machines() {
         "{}",
         reason(1, "interrupted")
     );
+}
+
+/// Each curve of `gdr probe transfer`, verified at each size: Soft-RoCE registers the host memory that stands for a simulated GPU's.
+fn is_figure(report: &Value) {
+    assert_eq!(
+        (&report["probe"], &report["simulated"]),
+        (&"transfer".into(), &true.into())
+    );
+    let sizes = |name: &str| -> Vec<u64> {
+        let found = of(report, name).into_iter();
+        found
+            .filter(|result| result["verdict"] == "ok")
+            .filter_map(|result| result["bytes"].as_u64())
+            .collect()
+    };
+    for curve in ["host", "v3", "v2", "v1", "v1-pipelined", "no-gpudirect"] {
+        for what in ["latency", "bandwidth"] {
+            let name = format!("transfer.{curve}.{what}");
+            assert_eq!(sizes(&name), [4, 65536], "{name}");
+        }
+    }
+    for curve in ["host", "v3", "v2", "v1", "no-gpudirect"] {
+        assert_eq!(sizes(&format!("validate.transfer.{curve}")), [4, 65536]);
+    }
+    // Verified by the measurement itself.
+    for result in of(report, "transfer.v1-pipelined.bandwidth") {
+        assert_eq!(result["verified"], result["bytes"]);
+        assert_eq!(result["chunk"], 65536);
+    }
+    for curve in ["host", "v3"] {
+        assert_eq!(
+            of(report, &format!("transfer.{curve}.latency"))[0]["subject"],
+            "GPU0 rxe0:1 -> two-guests-1 GPU0 rxe0:1"
+        );
+    }
+    assert_eq!(report["ends"][0]["memory_path"], "simulated");
 }
 
 /// The first word of a value that ibv_devinfo prints, as in `active_mtu:  1024 (3)`.
