@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::copy::CopyProbe;
+use super::packets::Packets;
 use super::peer::{DevicePort, ListenAt, PeerName, Rendezvous};
 use super::scope::{NumaChoice, Scope};
 
@@ -115,9 +116,13 @@ pub struct RdmaProbe {
     #[arg(long, value_name = "DEVICE", conflicts_with_all = ["peer", "listen", "rendezvous"])]
     pub remote_device: Option<DevicePort>,
 
-    /// GID index at every port [default: prefers RoCE v2 with an IPv4 address]
-    #[arg(long, value_name = "INDEX")]
-    pub gid_index: Option<u8>,
+    /// GID index at every port; with several, each is used in turn [default: prefers RoCE v2 with an IPv4 address]
+    #[arg(long, value_name = "INDEX", value_delimiter = ',')]
+    pub gid_index: Vec<u8>,
+
+    /// P_Key index at every port of this machine
+    #[arg(long, value_name = "INDEX", default_value_t = 0)]
+    pub pkey_index: u16,
 
     /// Kind of memory [default: gpu if there is a GPU, else host]
     #[arg(long, value_name = "MEMORY", value_enum)]
@@ -138,6 +143,10 @@ pub struct RdmaProbe {
     /// Print the equivalent perftest commands
     #[arg(long)]
     pub show_perftest: bool,
+
+    /// How packets are addressed and retried.
+    #[command(flatten)]
+    pub packets: Packets,
 }
 
 /// `gdr probe async`.

@@ -161,6 +161,11 @@ fn nics(facts: &Facts, topology: &Topology<'_>) -> Vec<ProbedNic> {
                 .into_iter()
                 .map(|(gpu, bdf)| nic_path(topology, (gpu, bdf), row))
                 .collect(),
+            relaxed_ordering: nic
+                .bdf
+                .and_then(|bdf| facts.device(bdf))
+                .and_then(|device| device.config.express.known()?.as_ref())
+                .map(|express| express.relaxed_ordering),
         });
     }
     nics.sort_by_key(|rdma_device| crate::model::RdmaDevice::natural(&rdma_device.name));

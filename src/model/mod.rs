@@ -72,8 +72,8 @@ pub use plan::{
 };
 pub use probe::{
     BYTES, BackendChoice, BackendOutcome, Bucket, GIGABYTES_PER_SECOND, MICROSECONDS,
-    MILLIONS_PER_SECOND, PROBE_SCHEMA, ProbeKind, ProbeReport, ProbeResult, ProbeVerdict,
-    ProbedEnd, ProbedGpu, ProbedPair,
+    MILLIONS_PER_SECOND, PROBE_SCHEMA, PacketSettings, ProbeKind, ProbeReport, ProbeResult,
+    ProbeVerdict, ProbedEnd, ProbedGpu, ProbedPair,
 };
 pub use rdma::{FirmwareSetting, GidReach, RdmaDevice, RdmaGid, RdmaPort, RdmaStack};
 pub use registration::{

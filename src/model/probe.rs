@@ -24,6 +24,9 @@ pub struct ProbeReport {
     /// The endpoints of NIC transfers on this machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ends: Vec<ProbedEnd>,
+    /// How the packets of NIC transfers are addressed and retried; absent if another machine chooses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets: Option<PacketSettings>,
     /// Verified and measured results, in that order.
     pub results: Vec<ProbeResult>,
     /// Further notes: what was left out, and why the probe ended early.
@@ -127,6 +130,12 @@ pub struct ProbedEnd {
     pub gid_index: Option<u32>,
     /// GID type, as in `RoCE v2`.
     pub gid_kind: Option<String>,
+    /// P_Key of its packets; absent if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pkey: Option<u16>,
+    /// PCI Express allows the NIC to relax the order of its writes (Device Control); absent if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relaxed_ordering: Option<bool>,
     /// How the NIC reaches GPU memory: data-direct, dma-buf-pcie, dma-buf, peermem, staged. Null for host memory.
     pub memory_path: Option<String>,
     /// Each memory path, and why it was or was not chosen.
@@ -141,6 +150,47 @@ pub struct ProbedEnd {
     pub rdma_path: Option<RdmaPath>,
     /// Bandwidth of the port in one direction, bytes per second; null if unknown or a software device.
     pub rate: Option<u64>,
+}
+
+/// How packets are addressed, and how they are retried.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PacketSettings {
+    /// Traffic class; its upper six bits are the DSCP.
+    pub traffic_class: u8,
+    /// Service level; on RoCE its lower three bits are the priority.
+    pub service_level: u8,
+    /// Hop limit (TTL).
+    pub hop_limit: u8,
+    /// Flow label, which decides the UDP source port of RoCE v2; 0 if the driver chooses.
+    pub flow_label: u32,
+    /// Limit of the rate, Gb/s; null for that of the port.
+    pub static_rate: Option<f64>,
+    /// Largest payload of a packet, bytes; null for what both ports allow.
+    pub mtu: Option<u32>,
+    /// Retransmission timeout: 4.096 us times two to the power of this.
+    pub timeout: u8,
+    /// Retransmissions.
+    pub retries: u8,
+    /// Retries after receiver-not-ready; 7 is unlimited.
+    pub rnr_retries: u8,
+    /// Wait after receiver-not-ready, in the numbers of the InfiniBand specification.
+    pub rnr_timer: u8,
+}
+
+impl PacketSettings {
+    /// The traffic class, service level and timeout of NCCL, and the retries of perftest.
+    pub const DEFAULT: Self = Self {
+        traffic_class: 0,
+        service_level: 0,
+        hop_limit: 64,
+        flow_label: 0,
+        static_rate: None,
+        mtu: None,
+        timeout: 20,
+        retries: 7,
+        rnr_retries: 7,
+        rnr_timer: 12,
+    };
 }
 
 /// Why a backend was or was not chosen.
@@ -211,6 +261,9 @@ pub struct ProbeResult {
     /// Distribution of the samples; absent if not relevant.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub histogram: Vec<Bucket>,
+    /// The NICs could relax the order of their writes (relaxed ordering of PCI Express); absent if not relevant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relaxed_ordering: Option<bool>,
     /// Number of samples. For a very short operation, a sample is the mean of a batch.
     pub samples: u64,
     /// Value expected from the topology, in the same unit: the bandwidth of the link. Null if unknown.

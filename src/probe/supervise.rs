@@ -75,6 +75,7 @@ fn empty_report<P: Probe>(probe: &P, machine: &Machine) -> ProbeReport {
         gpus: Vec::new(),
         pairs: Vec::new(),
         ends: Vec::new(),
+        packets: None,
         results: Vec::new(),
         notes: Vec::new(),
     }

@@ -78,6 +78,7 @@ impl Subject {
             max: None,
             cpu: None,
             histogram: Vec::new(),
+            relaxed_ordering: None,
             samples: 0,
             expected: None,
             verdict: ProbeVerdict::Ok,
@@ -363,6 +364,7 @@ mod tests {
             gpus: Vec::new(),
             pairs: Vec::new(),
             ends: Vec::new(),
+            packets: None,
             results,
             notes: Vec::new(),
         };

@@ -17,7 +17,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 use serde_json::{Value, json};
 
 /// All that a client is told that does not prove the secret.
-const NO: &[u8] = b"gdrn\0\0\0\x02";
+const NO: &[u8] = b"gdrn\0\0\0\x03";
 /// Within so long the true peer is served.
 const SERVED: Duration = Duration::from_secs(2);
 /// Within so long a side ends whose peer is gone; and what a busy machine takes beyond it.
@@ -184,7 +184,7 @@ fn flood_does_not_block_peer() {
                     if let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
                         // Silent, half a message, or the first message.
                         let _ = stream.write_all(
-                            &b"gdrc\0\0\0\x02xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"[..first * 20],
+                            &b"gdrc\0\0\0\x03xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"[..first * 20],
                         );
                         held.push(stream);
                     }
@@ -288,6 +288,32 @@ fn flow() -> BoxedStrategy<Value> {
         .boxed()
 }
 
+/// How packets are addressed: as the default is, with any other value for one member, or for all.
+fn settings() -> BoxedStrategy<Value> {
+    let default = json!({
+        "traffic_class": 0, "service_level": 0, "hop_limit": 64, "flow_label": 0, "static_rate": 0, "mtu": null,
+        "timeout": 14, "retries": 7, "receiver_retries": 7, "receiver_timer": 12,
+    });
+    let members = default.as_object().expect("an object").keys().cloned();
+    let members: Vec<String> = members.collect();
+    let one = (prop::sample::select(members), number()).prop_map({
+        let default = default.clone();
+        move |(member, value)| {
+            let mut settings = default.clone();
+            settings[member] = value.into();
+            settings
+        }
+    });
+    let bytes = prop::collection::vec(any::<u8>(), 10).prop_map(|bytes| {
+        json!({
+            "traffic_class": bytes[0], "service_level": bytes[1], "hop_limit": bytes[2], "flow_label": bytes[3],
+            "static_rate": bytes[4], "mtu": bytes[5], "timeout": bytes[6], "retries": bytes[7],
+            "receiver_retries": bytes[8], "receiver_timer": bytes[9],
+        })
+    });
+    prop_oneof![3 => Just(default), 1 => one, 1 => bytes].boxed()
+}
+
 fn step() -> BoxedStrategy<Value> {
     let connect = (
         name(&["rc", "uc", "ud"]),
@@ -295,10 +321,17 @@ fn step() -> BoxedStrategy<Value> {
         kind(),
         number(),
         name(&["one", "both", "staged"]),
+        any::<bool>(),
+        settings(),
     );
-    let connect = connect.prop_map(|(transport, pairs, kind, bytes, ways)| {
-        json!({"connect": {"transport": transport, "pairs": pairs, "kind": kind, "bytes": bytes, "ways": ways}})
-    });
+    let connect = connect.prop_map(
+        |(transport, pairs, kind, bytes, ways, relaxed_ordering, settings)| {
+            json!({"connect": {
+                "transport": transport, "pairs": pairs, "kind": kind, "bytes": bytes, "ways": ways,
+                "relaxed_ordering": relaxed_ordering, "settings": settings,
+            }})
+        },
+    );
     prop_oneof![
         3 => connect,
         1 => (kind(), number(), any::<u64>()).prop_map(|(kind, bytes, seed)| {
@@ -329,13 +362,13 @@ fn message() -> BoxedStrategy<Value> {
     let offer = offer.prop_map(|(lid, mtu, reads, ethernet, half, flag)| {
         json!({"offer": {
             "lid": lid, "gid": "fe80::1", "mtu": mtu, "reads": reads, "ethernet": ethernet, "half": half,
-            "staged": flag, "pinned": flag, "seen": true, "simulated": flag,
+            "staged": flag, "pinned": flag, "seen": true, "simulated": flag, "relaxed_ordering": flag, "pkey": 0xffff,
         }})
     });
     // One that is believed: there are 8 bytes, and what is rounded up.
     let fitting = Just(json!({"offer": {
         "lid": 1, "gid": null, "mtu": 4096, "reads": 16, "ethernet": false, "half": 64,
-        "staged": false, "pinned": false, "seen": true, "simulated": false,
+        "staged": false, "pinned": false, "seen": true, "simulated": false, "relaxed_ordering": true, "pkey": 0xffff,
     }}));
     let pair = (number(), number(), number())
         .prop_map(|(pair, packet, qkey)| json!({"queue_pair": pair, "psn": packet, "qkey": qkey}));
@@ -480,7 +513,7 @@ fn lying_server_stops_client() {
         json!({"has": {"host": "liar", "ends": [{"subject": "x", "limit": null}]}}),
         json!({"say": [0, {"offer": {
             "lid": 1, "gid": null, "mtu": 4096, "reads": 16, "ethernet": false, "half": 4096,
-            "staged": false, "pinned": false, "seen": true, "simulated": false,
+            "staged": false, "pinned": false, "seen": true, "simulated": false, "relaxed_ordering": true, "pkey": 0xffff,
         }}]}),
         json!({"say": [0, {"pairs": [
             [{"queue_pair": 1, "psn": 1, "qkey": 1}], {"address": 4096, "rkey": 1},

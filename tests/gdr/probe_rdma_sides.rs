@@ -113,7 +113,7 @@ fn serves_after_invalid_client() {
         stream.write_all(stranger).expect("written");
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).expect("an answer");
-        assert_eq!(answer, b"gdrn\0\0\0\x02");
+        assert_eq!(answer, b"gdrn\0\0\0\x03");
     }
     let wrong = Invitation {
         secret: "1".repeat(64),
@@ -287,7 +287,7 @@ fn opens_nic_after_connection() {
         assert_eq!(listens.inner(), None);
         let mut stream = TcpStream::connect(&invitation.address).expect("a listener");
         stream
-            .write_all(&b"gdrc\0\0\0\x02garbage"[..number % 15])
+            .write_all(&b"gdrc\0\0\0\x03garbage"[..number % 15])
             .expect("written");
         strangers.push(stream);
     }

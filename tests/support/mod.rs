@@ -20,6 +20,7 @@ mod kmod;
 mod layout;
 mod machine;
 mod modules;
+pub mod nics;
 mod run;
 mod scratch;
 mod side;

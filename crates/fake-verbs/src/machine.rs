@@ -18,7 +18,7 @@
 //!   position plus 1), `fw_ver` (`0.0.0`), `limits`: members of `ibv_device_attr` by name, and `max_inline_data`;
 //!   `src/device.rs` has the defaults.
 //! - Port: `state` (`"active"`, `"down"`), `link_layer` (`"infiniband"`, `"ethernet"`), `lid` (default on InfiniBand: the port's
-//!   running number), `active_mtu` (4096), `speed` and `width` in verbs.h's numbers (128: NDR, 2: 4x), `gids` (default on
+//!   running number), `active_mtu` (4096), `pkeys` (`[65535]`), `speed` and `width` in verbs.h's numbers (128: NDR, 2: 4x), `gids` (default on
 //!   InfiniBand: one derived from the GUID): type `"ib"`, `"roce1"` or `"roce2"`; null is an empty entry.
 //!
 //! Failures of functions:

@@ -8,12 +8,13 @@ use verbs::{Failure, Transport};
 
 use super::agree::{allowance, check_word, exchange_offers, report_failure, simulated_note};
 use super::connected::{ConnectedQueuePair, connect_queue_pairs};
-use super::control::{Control, Flow, Message, Step, expect};
+use super::control::{Control, Flow, Message, Offer, Step, expect};
 use super::device::Device;
 use super::end::End;
 use super::kind::{Kind, name};
+use super::options::RelaxedOrdering;
 use super::ping_pong::{First, ping_pong, prepare};
-use super::plan::{TestCase, depth_of, test_cases};
+use super::plan::{Planned, TestCase, depth_of, test_cases};
 use super::purpose::Role;
 use super::queue_pair::Post;
 use super::staged;
@@ -34,6 +35,9 @@ const SAMPLES: (f64, f64) = (4.0, 400.0);
 const PING_PONGS: (f64, f64) = (20.0, 10_000.0);
 /// From this message size the link limits the bandwidth.
 pub const LIMITED_BY_LINK: usize = 1 << 20;
+
+/// Ends the name of a bandwidth with strict order, measured beside one with relaxed order.
+const STRICT: &str = ".strict";
 
 /// Runs all test cases, and reports their results.
 pub fn client(
@@ -62,6 +66,7 @@ pub fn client(
         reporter,
         seed: 0,
         doing: String::new(),
+        planned: None,
     };
     let done = client.run();
     let (end, control) = (client.end, client.control);
@@ -80,6 +85,8 @@ struct Client<'l, 't> {
     seed: u64,
     /// The step that is in progress.
     doing: String,
+    /// Its test case.
+    planned: Option<Planned>,
 }
 
 impl Client<'_, '_> {
@@ -92,21 +99,20 @@ impl Client<'_, '_> {
         if ours != theirs {
             self.reporter.note(simulated_note(theirs))?;
         }
-        let (ours, theirs) = (self.end.mtu, other.mtu);
-        if ours != theirs {
-            let least = ours.min(theirs);
-            self.reporter.note(format!(
-                "the MTUs of the two ports are {ours} and {theirs} bytes: {least} is used"
-            ))?;
+        for note in connection_notes(self.task, self.end, &other) {
+            self.reporter.note(note)?;
         }
         let (test_cases, left_out) = test_cases(self.task, self.end, &other);
         if let Some(why) = left_out {
             self.reporter.note(why.to_owned())?;
         }
         self.reporter.expect_more(test_cases.len() as u64);
-        for test_case in test_cases {
+        for planned in test_cases {
             // Each test case has queue pairs and a memory region of its own, which are destroyed with it.
-            let purpose = test_case.purpose(self.task.queue_pairs);
+            let Planned {
+                test_case, purpose, ..
+            } = planned;
+            self.planned = Some(planned);
             self.control.send(Message::Step(Step::Connect(purpose)))?;
             let mut connected =
                 connect_queue_pairs(self.end, purpose, Role::Requester, &other, self.control)?;
@@ -311,7 +317,7 @@ impl Client<'_, '_> {
         let result = self
             .about
             .bandwidth(&label, bytes, verified, &samples, self.promise(bytes));
-        self.report(result, wrong)
+        self.report(self.ordered(result), wrong)
     }
 
     /// Fills the memory with what is sent, or with what a read replaces.
@@ -343,6 +349,17 @@ impl Client<'_, '_> {
         })?)
     }
 
+    /// A result with the order of its writes.
+    fn ordered(&self, mut result: ProbeResult) -> ProbeResult {
+        if let Some(planned) = self.planned {
+            result.relaxed_ordering = Some(planned.purpose.relaxed_ordering);
+            if planned.is_strict_twin {
+                result.name.push_str(STRICT);
+            }
+        }
+        result
+    }
+
     /// Both ends write at once: the result is the sum of both directions.
     fn both(
         &mut self,
@@ -372,9 +389,8 @@ impl Client<'_, '_> {
         })?;
         let together = |seconds: &f64| 1.0 / (1.0 / seconds.max(1e-12) + 1.0 / theirs);
         let samples: Vec<f64> = samples.iter().map(together).collect();
-        Ok(self
-            .reporter
-            .result(self.about.bandwidth(label, bytes, 0, &samples, None))?)
+        let result = self.about.bandwidth(label, bytes, 0, &samples, None);
+        Ok(self.reporter.result(self.ordered(result))?)
     }
 
     /// Message rate of small writes.
@@ -395,9 +411,8 @@ impl Client<'_, '_> {
             let samples = drive(this.end, connected, flow, false, this.control)?;
             Ok((samples, this.finish_step(time)?))
         })?;
-        Ok(self
-            .reporter
-            .result(self.about.rate(label, bytes, &samples))?)
+        let result = self.about.rate(label, bytes, &samples);
+        Ok(self.reporter.result(self.ordered(result))?)
     }
 
     /// Bandwidth without GPUDirect RDMA.
@@ -429,7 +444,7 @@ impl Client<'_, '_> {
             ..self.about.clone()
         };
         let result = about.bandwidth(label, bytes, bytes, &samples, None);
-        self.report(result, wrong)
+        self.report(self.ordered(result), wrong)
     }
 
     fn ping_pong(
@@ -483,6 +498,33 @@ impl Client<'_, '_> {
             .reporter
             .result(self.about.latency(&label, Some(bytes), 0, &samples))?)
     }
+}
+
+/// What a user must know about a connection.
+fn connection_notes(task: &Task, end: &End, other: &Offer) -> Vec<String> {
+    let mut notes = Vec::new();
+    let (ours, theirs) = (end.mtu, other.mtu);
+    let used = task.settings.mtu(ours, theirs);
+    if ours != theirs {
+        notes.push(format!(
+            "the MTUs of the two ports are {ours} and {theirs} bytes: {used} is used"
+        ));
+    }
+    if let Some(mtu) = task.settings.mtu.filter(|mtu| *mtu > used) {
+        notes.push(format!(
+            "an MTU of {mtu} bytes is more than the ports allow: {used} is used"
+        ));
+    }
+    if task.relaxed_ordering != RelaxedOrdering::Off {
+        match (&end.relaxed_ordering, other.relaxed_ordering) {
+            (Err(why), _) => notes.push(format!("relaxed ordering is off: {why}")),
+            (Ok(()), false) => {
+                notes.push("relaxed ordering is off: the remote end cannot use it".to_owned());
+            }
+            (Ok(()), true) => {}
+        }
+    }
+    notes
 }
 
 fn median(samples: &[f64]) -> f64 {

@@ -90,6 +90,7 @@ mod tests {
                 device: "mlx5_0".to_owned(),
                 number: 1,
                 gid: None,
+                pkey_index: 0,
                 simulated: false,
             },
             memory: Memory::Gpu(
@@ -106,6 +107,7 @@ mod tests {
             path: Some(63_000_000_000),
             expected: None,
             rate: None,
+            relaxed_ordering: None,
         }
     }
 
@@ -130,6 +132,8 @@ mod tests {
             mtu: 4096,
             gid_index: None,
             gid_kind: None,
+            pkey: None,
+            relaxed_ordering: None,
             memory_path: works.first().map(|name| (*name).to_owned()),
             memory_paths: works.iter().enumerate().map(choice).collect(),
             class: None,

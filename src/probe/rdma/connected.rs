@@ -92,7 +92,7 @@ pub fn connect_queue_pairs(
         None => RemoteAddress { address: 0, key: 0 },
     };
     let connect = |(made, theirs): (Unconnected, _)| {
-        let (pair, completions) = made.connect(end, purpose.transport, other, theirs)?;
+        let (pair, completions) = made.connect(end, purpose, other, theirs)?;
         let [sent, received] = completions.map(|completions| Queue::new(completions, end.timeout));
         Ok(ConnectedQueuePair {
             pair,

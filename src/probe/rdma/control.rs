@@ -53,6 +53,10 @@ pub struct Offer {
     pub seen: bool,
     /// Its memory is a simulated GPU's.
     pub simulated: bool,
+    /// Its NIC may relax the order of writes into its memory.
+    pub relaxed_ordering: bool,
+    /// The P_Key of its packets.
+    pub pkey: u16,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

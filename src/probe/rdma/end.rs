@@ -15,6 +15,9 @@ use crate::model::ProbedEnd;
 use crate::probe::failure::StepError;
 use crate::probe::integrity::Wrong;
 
+/// The P_Key of the default partition, of a full member.
+const DEFAULT_PKEY: u16 = 0xffff;
+
 pub struct End {
     pub device: Device,
     pub port: Port,
@@ -26,6 +29,9 @@ pub struct End {
     /// The memory under test: the first half is sent from and arrived at, the second is the other end's in turns.
     pub store: Store,
     pub selection: PathSelection,
+    /// Whether the memory can be registered with relaxed ordering, or why not.
+    pub relaxed_ordering: Result<(), String>,
+    pkey: u16,
     /// How long a completion may take.
     pub timeout: Duration,
 }
@@ -47,10 +53,12 @@ impl End {
                 mtu: SIMULATED_MTU,
                 reads: SIMULATED_READS,
                 layer: LinkLayer::InfiniBand,
+                pkey: DEFAULT_PKEY,
             },
         };
         let store = Store::take(&place.memory, half(room) * 2)?;
         let selection = select_path(&device, &place.memory, &store)?;
+        let relaxed_ordering = selection.try_relaxed_ordering(&device, &store);
         Ok(Self {
             port: port.clone(),
             gid: link.gid,
@@ -61,6 +69,8 @@ impl End {
             device,
             store,
             selection,
+            relaxed_ordering,
+            pkey: link.pkey,
             timeout,
         })
     }
@@ -110,6 +120,8 @@ impl End {
                 }
                 .to_owned()
             }),
+            pkey: Some(self.pkey),
+            relaxed_ordering: place.relaxed_ordering,
             memory_path: self
                 .selection
                 .memory_path
@@ -135,6 +147,8 @@ impl End {
             pinned: self.selection.pinned.is_some(),
             seen: self.store.is_seen(),
             simulated: self.is_simulated(),
+            relaxed_ordering: self.relaxed_ordering.is_ok(),
+            pkey: self.pkey,
         }
     }
 
@@ -202,6 +216,7 @@ struct Link {
     mtu: u32,
     reads: u8,
     layer: LinkLayer,
+    pkey: u16,
 }
 
 impl Link {
@@ -228,12 +243,24 @@ impl Link {
                 })?)
             }
         };
+        let pkey = match context.pkey(port.number, port.pkey_index) {
+            Ok(pkey) => pkey,
+            // A library without the function.
+            Err(verbs::Error::Missing { .. }) if port.pkey_index == 0 => DEFAULT_PKEY,
+            Err(_) => {
+                return Err(StepError::NoPkey {
+                    port: named(),
+                    index: port.pkey_index,
+                });
+            }
+        };
         Ok(Self {
             gid,
             lid: found.lid,
             mtu: found.active_mtu.unwrap_or(1024),
             reads: context.limits()?.reads,
             layer: found.link_layer,
+            pkey,
         })
     }
 }

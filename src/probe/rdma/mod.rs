@@ -26,12 +26,15 @@ mod purpose;
 mod queue_pair;
 pub mod rendezvous;
 mod server;
+mod settings;
 mod staged;
 mod stream;
 mod task;
 #[cfg(test)]
 mod tests;
 
-pub use options::{MemoryKind, Named, Options, RemoteEnd};
+pub use options::{MemoryKind, Named, Options, RelaxedOrdering, RemoteEnd};
 pub use pairs::{port_of, served};
+pub use settings::{FIRST_SOURCE_PORT, MTUS, Settings, flow_label_of};
 pub use task::{MemoryPath, Port, Task};
+pub use verbs::STATIC_RATES;

@@ -3,7 +3,7 @@
 use super::across::{self, report_impossible};
 use super::client::LIMITED_BY_LINK;
 use super::comparison::compare;
-use super::options::{MemoryKind, Named, Options, RemoteEnd};
+use super::options::{MemoryKind, Named, Options, RelaxedOrdering, RemoteEnd};
 use super::pairs::{places, remote, served, task};
 use super::perftest;
 use super::task::{Place, Task};
@@ -57,6 +57,10 @@ impl Probe for Options {
     }
 
     fn finish(&self, report: &mut ProbeReport) {
+        if !self.simulates_nic() && !matches!(self.remote, RemoteEnd::Comes(..)) {
+            report.packets = Some(self.settings.reported());
+        }
+        report.notes.extend(forbidden_ordering(self, report));
         if self.simulates_nic() {
             report.notes.push(SIMULATED.to_owned());
         }
@@ -107,6 +111,24 @@ impl Probe for Options {
         }
         Ok(())
     }
+}
+
+/// Note of NICs whose PCI Express keeps them from relaxed ordering.
+fn forbidden_ordering(options: &Options, report: &ProbeReport) -> Option<String> {
+    let forbidden = report
+        .ends
+        .iter()
+        .filter(|end| end.relaxed_ordering == Some(false));
+    let mut names: Vec<&str> = forbidden.map(|end| end.device.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    (options.relaxed_ordering != RelaxedOrdering::Off && !names.is_empty()).then(|| {
+        format!(
+            "Relaxed ordering is requested and has no effect: PCI Express forbids it to {} (bit 4 of Device Control): see \
+             gdr doctor --only rdma.write-ordering.",
+            names.join(", ")
+        )
+    })
 }
 
 /// The NIC of `--sim`.

@@ -175,7 +175,9 @@ impl Connection {
     ) -> Result<Self, StepError> {
         let is_possible = (1..=MAX_PAIRS).contains(&purpose.pairs)
             && (1..=half(room)).contains(&purpose.bytes)
-            && (!purpose.kind.is_atomic() || purpose.bytes == WORD);
+            && (!purpose.kind.is_atomic() || purpose.bytes == WORD)
+            && purpose.settings.is_valid()
+            && (!purpose.relaxed_ordering || end.relaxed_ordering.is_ok());
         match is_possible {
             true => Ok(Self {
                 purpose,

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::options::RelaxedOrdering;
+use super::settings::Settings;
 use crate::model::RdmaPath;
 use crate::probe::depth::Terms;
 use crate::probe::target::Target;
@@ -15,6 +17,8 @@ pub struct Port {
     pub number: u8,
     /// The index of its GID; none for the best one.
     pub gid: Option<u8>,
+    /// The index of its P_Key.
+    pub pkey_index: u16,
     /// It is the simulated NIC's.
     pub simulated: bool,
 }
@@ -92,6 +96,8 @@ pub struct Place {
     pub expected: Option<RdmaPath>,
     /// Bandwidth of the port, bytes per second.
     pub rate: Option<u64>,
+    /// PCI Express allows the NIC to relax the order of its writes; none if unknown.
+    pub relaxed_ordering: Option<bool>,
 }
 
 /// The ends that one child has.
@@ -119,6 +125,9 @@ pub struct Task {
     pub room: usize,
     /// Queue pairs that move the bandwidth.
     pub queue_pairs: u32,
+    /// How packets are addressed and retried; the server uses the client's.
+    pub settings: Settings,
+    pub relaxed_ordering: RelaxedOrdering,
     /// One figure and no more: the bandwidth of writes of the largest message.
     pub brief: bool,
     /// How much, and how long.

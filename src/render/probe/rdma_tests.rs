@@ -24,6 +24,8 @@ fn end(subject: &str, class: &str) -> ProbedEnd {
         mtu: 4096,
         gid_index: Some(3),
         gid_kind: Some("RoCE v2".to_owned()),
+        pkey: Some(0xffff),
+        relaxed_ordering: None,
         memory_path: Some("peermem".to_owned()),
         memory_paths: vec![BackendChoice {
             backend: "dma-buf".to_owned(),

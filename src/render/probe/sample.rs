@@ -109,6 +109,7 @@ pub fn report() -> ProbeReport {
         }],
         pairs: Vec::new(),
         ends: Vec::new(),
+        packets: None,
         results,
         notes: Vec::new(),
     }

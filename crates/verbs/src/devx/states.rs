@@ -13,8 +13,6 @@ use crate::{Access, Behaviour, Error, Init, Peer, Reset, Route, Rtr, Rts};
 const LOG_LONGEST: u64 = 30;
 /// `atomic_mode`: words of up to 64 bits.
 const WORDS: u64 = 3;
-/// `min_rnr_nak`: 0.64 ms.
-const PAUSE: u64 = 12;
 
 impl<S> QueuePair<S> {
     /// The QPN, which the remote end needs.
@@ -102,7 +100,7 @@ fn to_rtr(number: u32, peer: Peer, behaviour: Behaviour, most: u32) -> Result<Co
         (at::LOG_MSG_MAX, LOG_LONGEST),
         (at::REMOTE_QPN, peer.queue_pair.into()),
         (at::NEXT_RCV_PSN, peer.psn.into()),
-        (at::MIN_RNR_NAK, PAUSE),
+        (at::MIN_RNR_NAK, behaviour.receiver_timer.into()),
         // At least as many as the remote end may have outstanding.
         (at::LOG_RRA_MAX, logarithm(behaviour.reads).min(most).into()),
     ] {

@@ -23,7 +23,7 @@ use super::secret::Secret;
 use crate::probe::random::random;
 
 /// Version of the protocol: handshake, frames and messages. Any change needs a new number.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// Bytes of a message of the handshake, and of its head.
 pub const MESSAGE: usize = 40;
@@ -321,10 +321,10 @@ mod tests {
     #[test]
     fn known_proofs_and_keys() {
         let known = [
-            "67103448c72119326e44a856ed0f6df11c7af580cc1309bb869ab3c7beddec3e",
-            "a55339e07b61d4d1d0f2f49cfa898374333717215a750cd0b4c8804e68cc6564",
-            "f9e07f2d583b6b201e15267fcc6327984b7bfdd2c9ce69bc9a2edde7448b406d",
-            "f858ee35b3eb06e940dbe67b5b08771e96cb4f67b1b70958868fae6e6ac290b6",
+            "a053a80f22fc8475b45466e5d413f3d69109a128d48ba35446ffbeaeb5aa947a",
+            "086b66efc4f00af938c838476e633ec6ceaaa2e3179bacfc5cc48e70f66d5983",
+            "ed4dcae5f6c4fa61df319a2e7820ba57b9f962ea006363e6af9bcfc899551f5b",
+            "2a1ad0175566d9ec63971bebc2987e0f0373f9acc5393890484ab3a82800c543",
         ];
         let labels = [
             Label::ClientProof,
@@ -340,11 +340,11 @@ mod tests {
         for (payload, known) in [
             (
                 &b"\"alive\""[..],
-                "0000000722616c6976652291fe9ba4cd3fb18b0803b7f6187999cdbd82988e3698ef867ca860b94435ae56",
+                "0000000722616c69766522e47f7b5e1cba695c61f36157e6b666eacb65293f5c356d77975cd914a0b184d6",
             ),
             (
                 b"",
-                "000000008fb097dc94bb2b1333a5891cb5e6bba00b34f8884f2ffd0871b38ddd8cded35e",
+                "00000000bc92bccb974abc186a79e470cdcf2bfa73c6e302f956a3750ecab0cf385ddf14",
             ),
         ] {
             assert_eq!(session.writer.frame(payload), Some(hex(known)));
@@ -354,7 +354,7 @@ mod tests {
     #[test]
     fn message_heads() {
         let (_, first) = ClientHandshake::new(&keys().secret).expect("random bytes");
-        assert_eq!(first[..8], *b"gdrc\0\0\0\x02");
-        assert_eq!(rejection_message(), *b"gdrn\0\0\0\x02");
+        assert_eq!(first[..8], *b"gdrc\0\0\0\x03");
+        assert_eq!(rejection_message(), *b"gdrn\0\0\0\x03");
     }
 }
