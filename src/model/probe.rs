@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Bdf, Host, RdmaPath};
+use super::{Bdf, CounterKind, Host, RdmaPath};
 
 /// The document `gdr.probe/1`, used by every probe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -27,6 +27,9 @@ pub struct ProbeReport {
     /// How the packets of NIC transfers are addressed and retried; absent if another machine chooses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<PacketSettings>,
+    /// Counters that rose during NIC transfers, beyond those of traffic.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counters: Vec<CounterChange>,
     /// Verified and measured results, in that order.
     pub results: Vec<ProbeResult>,
     /// Further notes: what was left out, and why the probe ended early.
@@ -191,6 +194,27 @@ impl PacketSettings {
         rnr_retries: 7,
         rnr_timer: 12,
     };
+}
+
+/// A counter that rose during a NIC transfer. It counts all traffic of the port, the interface or the function.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CounterChange {
+    /// The connection, as results name it.
+    pub subject: String,
+    /// It is the remote end's.
+    pub remote: bool,
+    /// What has the counter: a port (`mlx5_0:1`), a network interface, a PCI function.
+    pub of: String,
+    /// Name of the counter in sysfs or of `ethtool -S`.
+    pub name: String,
+    /// How much it rose.
+    pub rise: u64,
+    /// What it is about.
+    pub kind: CounterKind,
+    /// What it counts.
+    pub meaning: String,
+    /// The usual cause, and what to do.
+    pub cause: String,
 }
 
 /// Why a backend was or was not chosen.

@@ -198,6 +198,7 @@ impl Children<'_> {
                     self.report.gpus.push(*gpu);
                 }
             }
+            Event::Counters(changes) => self.report.counters.extend(changes),
             Event::Pair(pair) => self.report.pairs.push(*pair),
             Event::Result(result) => self.report.results.push(*result),
             Event::Note(note) => self.note(format!("{subject}: {note}")),

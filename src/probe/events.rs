@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Bdf, ProbeResult, ProbedEnd, ProbedGpu, ProbedPair};
+use crate::model::{Bdf, CounterChange, ProbeResult, ProbedEnd, ProbedGpu, ProbedPair};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -27,6 +27,8 @@ pub enum Event {
     Pair(Box<ProbedPair>),
     /// An end of an RDMA connection is open.
     Connected(Box<ProbedEnd>),
+    /// Counters that rose during a connection.
+    Counters(Vec<CounterChange>),
     /// A missing library, and what to install.
     Missing(String),
     /// The CUDA contexts of the child are lost; it ends after this.

@@ -67,6 +67,8 @@ pub struct ProbedNic {
     pub best_of: Vec<Bdf>,
     /// Path to each GPU.
     pub reaches: Vec<NicPath>,
+    /// Its PCI function and the bridges above it.
+    pub functions: Vec<String>,
     /// PCI Express allows it to relax the order of its writes; none if unknown.
     pub relaxed_ordering: Option<bool>,
 }

@@ -365,6 +365,7 @@ mod tests {
             pairs: Vec::new(),
             ends: Vec::new(),
             packets: None,
+            counters: Vec::new(),
             results,
             notes: Vec::new(),
         };

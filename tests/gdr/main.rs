@@ -43,6 +43,7 @@ mod probe_copy;
 mod probe_paths;
 mod probe_pingpong;
 mod probe_rdma;
+mod probe_rdma_counters;
 mod probe_rdma_packets;
 mod probe_rdma_peers;
 mod probe_rdma_rights;

@@ -222,7 +222,8 @@ fn missing_relaxed_ordering_is_reported() {
         "{notes}"
     );
     let off = bench.probe(&[&HOST[..], &["--relaxed-ordering", "off"]].concat());
-    assert_eq!(off.value["notes"], json!([]));
+    let notes = off.value["notes"].to_string();
+    assert!(!notes.contains("relaxed ordering"), "{notes}");
 }
 
 #[test]

@@ -387,9 +387,18 @@ fn message() -> BoxedStrategy<Value> {
         1 => Just(json!("ready")),
         1 => Just(json!("done")),
         1 => any::<Option<String>>().prop_map(|found| json!({"found": found})),
+        1 => counters().prop_map(|rises| json!({"counters": rises})),
         1 => any::<String>().prop_map(|why| json!({"failed": why})),
     ]
     .boxed()
+}
+
+/// Counters of the other end, some of them known.
+fn counters() -> BoxedStrategy<Vec<Value>> {
+    let name = prop_oneof![name(&["out_of_sequence", "np_cnp_sent"]), any::<String>()];
+    let rise = (any::<String>(), name, number());
+    let rise = rise.prop_map(|(of, name, rise)| json!({"of": of, "name": name, "rise": rise}));
+    prop::collection::vec(rise, 0..4).boxed()
 }
 
 /// What a parent says.

@@ -59,8 +59,13 @@ impl Bench {
     }
 
     pub fn gdr(&self) -> Gdr {
+        self.on(Gdr::new())
+    }
+
+    /// This run of gdr, on the machine.
+    pub fn on(&self, gdr: Gdr) -> Gdr {
         let paths = std::env::join_paths(&self.libraries).expect("no colon in a path");
-        let gdr = Gdr::new()
+        let gdr = gdr
             .env("LD_LIBRARY_PATH", paths)
             .env("FAKE_VERBS", self.directory.path().join("verbs.json"));
         match self.libraries.len() {

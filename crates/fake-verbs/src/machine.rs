@@ -41,6 +41,8 @@
 //!
 //! - `"fail": [{"nth": 3, "status": 12, "vendor_err": 129}]`: the third ends with this status and moves no data. `"opcode"`
 //!   restricts the count to `"send"`, `"write"`, `"read"`, `"fetch_add"` or `"compare_swap"`.
+//! - `"count": {"nth": 5, "file": "/sys/…/np_cnp_sent", "add": 3}`: the fifth adds to the number in a file, as hardware does to its
+//!   counters. `"opcode"` as above. Also a list.
 //! - `"swallow": 5`: from the fifth on, requests never complete and move no data, even if the queue pair fails.
 //! - `"corrupt": {"as": "flip"}`: each data transfer, atomic operations included, arrives as zeros (`"zero"`), not at all
 //!   (`"drop"`) or with one wrong bit in the middle byte (`"flip"`), and succeeds. `"opcode"` as above; `"over": 64`: only larger

@@ -1,9 +1,11 @@
 //! The child: one end of a connection, or both in two threads.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::agree::report_failure;
 use super::control::Control;
+use super::counters::report_counters;
 use super::device::Device;
 use super::end::End;
 use super::task::{Part, Place, Task};
@@ -51,10 +53,13 @@ fn run_one_end(
         Ok(end) => end,
         Err(failure) => return Err(report_failure(None, &mut control, failure)),
     };
-    match is_server {
+    let done = match is_server {
         true => server::server(&mut end, task.room, &mut control, Some(reporter)),
         false => client::client(&mut end, &mut control, task, reporter),
-    }
+    };
+    // After a failure too: they may say why.
+    report_counters(reporter, &task.subject, false, end.counters.rises())?;
+    done
 }
 
 fn open(
@@ -67,6 +72,9 @@ fn open(
     reporter.doing(format!("{} to open", place.subject))?;
     let end = End::open(place, device, task.room, task.terms.timeout)?;
     reporter.send(&Event::Connected(Box::new(end.probed(place, remote))))?;
+    if let Some(note) = end.counters.missing() {
+        reporter.note(note)?;
+    }
     Ok(end)
 }
 
@@ -84,8 +92,10 @@ fn run_both_ends(
         Device::Sim(_) => device,
         Device::Verbs { .. } => Device::open(&remote.port)?,
     };
+    let is_loop = local.port == remote.port;
     let mut remote = open(task, remote, device, true, reporter)?;
-    std::thread::scope(|scope| {
+    let counters = [&local, &remote].map(|end| Arc::clone(&end.counters));
+    let done = std::thread::scope(|scope| {
         let server_thread = scope.spawn(move || {
             keep_to_half(false);
             server::server(&mut remote, task.room, &mut server_control, None)
@@ -104,5 +114,12 @@ fn run_both_ends(
             (Ok(()), Err(cause)) => Err(cause),
             (client_result, _) => client_result,
         }
-    })
+    });
+    for (end, is_remote) in counters.iter().zip([false, true]) {
+        // The ends of a loop have one port.
+        if !is_remote || !is_loop {
+            report_counters(reporter, &task.subject, is_remote, end.rises())?;
+        }
+    }
+    done
 }

@@ -9,6 +9,7 @@ use verbs::{Failure, Transport};
 use super::agree::{allowance, check_word, exchange_offers, report_failure, simulated_note};
 use super::connected::{ConnectedQueuePair, connect_queue_pairs};
 use super::control::{Control, Flow, Message, Offer, Step, expect};
+use super::counters::report_counters;
 use super::device::Device;
 use super::end::End;
 use super::kind::{Kind, name};
@@ -19,7 +20,7 @@ use super::purpose::Role;
 use super::queue_pair::Post;
 use super::staged;
 use super::stream::{drive, operation};
-use super::task::{MemoryPath, Task};
+use super::task::{MemoryPath, Part, Task};
 use crate::model::{ProbeResult, ProbeVerdict};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
@@ -130,7 +131,15 @@ impl Client<'_, '_> {
             drop(connected);
             self.disconnect()?;
         }
-        Ok(self.control.send(Message::Step(Step::End))?)
+        self.control.send(Message::Step(Step::End))?;
+        let Message::Counters(rises) = self.control.receive(Duration::ZERO)? else {
+            return Err(StepError::OutOfStep);
+        };
+        // On this machine the child reads them itself, whatever happens.
+        if matches!(self.task.part, Part::Client(_)) {
+            report_counters(self.reporter, &self.task.subject, true, rises)?;
+        }
+        Ok(())
     }
 
     /// Waits until the remote end destroyed its objects of the test case: no rkey is valid any more.

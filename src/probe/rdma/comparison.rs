@@ -107,6 +107,7 @@ mod tests {
             path: Some(63_000_000_000),
             expected: None,
             rate: None,
+            functions: Vec::new(),
             relaxed_ordering: None,
         }
     }

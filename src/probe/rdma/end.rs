@@ -1,11 +1,13 @@
 //! One end: an open port, and memory that is registered with its NIC.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use gpu::Pattern;
 use verbs::{Context, Event, Gid, GidKind, LinkLayer, PortState};
 
 use super::control::Offer;
+use super::counters::Baseline;
 use super::device::{Device, MemoryRegion, SIMULATED_MTU, SIMULATED_READS};
 use super::memory::{Store, half};
 use super::memory_paths::{PathSelection, select_path};
@@ -32,6 +34,8 @@ pub struct End {
     /// Whether the memory can be registered with relaxed ordering, or why not.
     pub relaxed_ordering: Result<(), String>,
     pkey: u16,
+    /// The counters of its port at the start.
+    pub counters: Arc<Baseline>,
     /// How long a completion may take.
     pub timeout: Duration,
 }
@@ -71,6 +75,7 @@ impl End {
             selection,
             relaxed_ordering,
             pkey: link.pkey,
+            counters: Arc::new(Baseline::read(place)),
             timeout,
         })
     }

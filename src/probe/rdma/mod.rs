@@ -11,6 +11,7 @@ mod client;
 mod comparison;
 mod connected;
 mod control;
+mod counters;
 mod device;
 mod end;
 mod kind;

@@ -205,6 +205,7 @@ fn place(
                 .find(|(number, _)| *number == port)
                 .and_then(|(_, rate)| *rate),
         },
+        functions: nic.functions.clone(),
         relaxed_ordering: nic.relaxed_ordering,
     }
 }

@@ -325,6 +325,7 @@ mod tests {
             path: None,
             expected: None,
             rate: None,
+            functions: Vec::new(),
             relaxed_ordering: None,
         };
         let terms = Terms {

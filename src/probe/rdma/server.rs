@@ -61,7 +61,7 @@ fn serve(
             return Err(StepError::OutOfStep);
         };
         match step {
-            Step::End => return Ok(()),
+            Step::End => return Ok(control.send(Message::Counters(end.counters.rises()))?),
             Step::Connect(purpose) => {
                 drop(connection.take());
                 connection = Some(Connection::new(end, purpose, room, &other, control)?);

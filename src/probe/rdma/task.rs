@@ -96,6 +96,8 @@ pub struct Place {
     pub expected: Option<RdmaPath>,
     /// Bandwidth of the port, bytes per second.
     pub rate: Option<u64>,
+    /// The NIC's PCI function and the bridges above it.
+    pub functions: Vec<String>,
     /// PCI Express allows the NIC to relax the order of its writes; none if unknown.
     pub relaxed_ordering: Option<bool>,
 }

@@ -5,6 +5,7 @@ mod calls;
 mod chart;
 mod copy;
 mod copy_chart;
+mod counters;
 mod curve;
 mod grid;
 mod host;

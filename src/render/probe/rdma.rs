@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::counters::counters;
 use super::grid::grid;
 use super::lines::{failures, line_of, verified};
 use super::{INDENT, figure, size};
@@ -94,6 +95,7 @@ fn chapter(report: &ProbeReport, subject: &str, results: &[&ProbeResult], style:
     }
     add(&verified(results));
     text.push_str(&failures(results, INDENT, style, false));
+    text.push_str(&counters(report, subject, style));
     text.push_str(&latencies(results, style));
     text.push_str(&bandwidths(results, style));
     text
