@@ -395,7 +395,8 @@ fn message() -> BoxedStrategy<Value> {
 
 /// Counters of the other end, some of them known.
 fn counters() -> BoxedStrategy<Vec<Value>> {
-    let name = prop_oneof![name(&["out_of_sequence", "np_cnp_sent"]), any::<String>()];
+    let text = any::<String>().prop_map(Value::from);
+    let name = prop_oneof![name(&["out_of_sequence", "np_cnp_sent"]), text];
     let rise = (any::<String>(), name, number());
     let rise = rise.prop_map(|(of, name, rise)| json!({"of": of, "name": name, "rise": rise}));
     prop::collection::vec(rise, 0..4).boxed()

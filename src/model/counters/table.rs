@@ -119,6 +119,13 @@ counters! {
     // irdma: hw_counters.
     "RetransSegs" Loss "Segments were sent again.", FABRIC, IRDMA;
     "tcpRetransSegs" Loss "Segments were sent again.", FABRIC, IRDMA;
+    "Nak Sequence Error" Loss "The responder reported missing packets (NAK, PSN sequence error), and the requester sent them again.",
+        FABRIC, IRDMA;
+    "Nak Sequence Error Implied" Loss "The requester noticed by a later response that an earlier one was lost.", FABRIC, IRDMA;
+    "RTO" Loss "The requester's timer expired without an acknowledgement.", TIMEOUT, IRDMA;
+    "Rcvd Out of order packets" Loss "The responder received packets out of order.", FABRIC, IRDMA;
+    "RNR received" Receiver "The responder was not ready (RNR NAK), and the requester waited.", NOT_READY, IRDMA;
+    "RNR sent" Receiver "Messages arrived without a posted receive buffer.", NOT_READY, IRDMA;
     "ip4InDiscards" Loss "Packets that arrived were discarded.",
         "The NIC's receive buffer was full: see the lossless priority (rdma.lossless).", IRDMA;
     "ip6InDiscards" Loss "Packets that arrived were discarded.",
