@@ -136,6 +136,13 @@ pub struct RdmaProbe {
     #[arg(long)]
     pub all: bool,
 
+    /// NUMA nodes of this machine's CPUs and host memory: that of the NIC (near), all, or a number
+    ///
+    /// By default near, and a short comparison with another node, which shows what the wrong one costs (not with
+    /// --quick).
+    #[arg(long, value_name = "NODE")]
+    pub numa: Option<NumaChoice>,
+
     /// Number of queue pairs for bandwidth tests
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub qps: u32,

@@ -150,6 +150,7 @@ fn nics(facts: &Facts, topology: &Topology<'_>) -> Vec<ProbedNic> {
             name: device.name.clone(),
             bdf: nic.bdf,
             software: nic.software,
+            numa: nic.numa.present().copied(),
             ports: ports.filter_map(port).collect(),
             best_of: gpus
                 .iter()

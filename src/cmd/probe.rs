@@ -268,6 +268,7 @@ fn rdma_options(scope: Scope, wanted: &RdmaProbe, is_live: bool) -> anyhow::Resu
         pkey_index: wanted.pkey_index,
         settings: packets::settings(&wanted.packets)?,
         relaxed_ordering: packets::relaxed_ordering(wanted.packets.relaxed_ordering),
+        nodes: wanted.numa.map(chosen_nodes),
         all: wanted.all,
         queue_pairs: wanted.qps,
         perftest: wanted.show_perftest,
@@ -366,11 +367,17 @@ fn has_launched_peer() -> bool {
 
 fn nodes(wanted: Option<NumaChoice>, depth: Depth) -> Nodes {
     match wanted {
-        Some(NumaChoice::All) => Nodes::All,
-        Some(NumaChoice::Near) => Nodes::Near,
-        Some(NumaChoice::Node(node)) => Nodes::One(node),
+        Some(wanted) => chosen_nodes(wanted),
         None if depth == Depth::Quick => Nodes::Near,
         None => Nodes::All,
+    }
+}
+
+fn chosen_nodes(wanted: NumaChoice) -> Nodes {
+    match wanted {
+        NumaChoice::All => Nodes::All,
+        NumaChoice::Near => Nodes::Near,
+        NumaChoice::Node(node) => Nodes::One(node),
     }
 }
 

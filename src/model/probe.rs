@@ -136,6 +136,15 @@ pub struct ProbedEnd {
     /// P_Key of its packets; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pkey: Option<u16>,
+    /// The NUMA node that its threads were bound to; absent if they were not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_node: Option<u32>,
+    /// The CPUs that its threads could use, as in `0-15,32-47`; absent if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<String>,
+    /// The NUMA node of its host memory; absent for memory of a GPU or its driver, and if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_node: Option<u32>,
     /// PCI Express allows the NIC to relax the order of its writes (Device Control); absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relaxed_ordering: Option<bool>,

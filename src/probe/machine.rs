@@ -61,6 +61,8 @@ pub struct ProbedNic {
     pub bdf: Option<Bdf>,
     /// Software over a netdev (rxe, siw).
     pub software: bool,
+    /// The NUMA node it is on.
+    pub numa: Option<u32>,
     /// The active ports: number, and rate in one direction, bytes/s.
     pub ports: Vec<(u8, Option<u64>)>,
     /// The GPUs whose nearest NIC it is.

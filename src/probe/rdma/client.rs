@@ -57,7 +57,11 @@ pub fn client(
                 .map_or("verbs", MemoryPath::name)
                 .to_owned(),
         },
-        numa: None,
+        numa: match &task.part {
+            Part::Both(place, _) | Part::Client(place) | Part::Server(place) => {
+                place.node.as_ref().map(|(node, _)| *node)
+            }
+        },
     };
     let mut client = Client {
         end,

@@ -3,7 +3,7 @@
 
 use super::options::Options;
 use super::pairs::task;
-use super::task::{Memory, MemoryPath, Place};
+use super::task::{Extent, Memory, MemoryPath, Place};
 use crate::model::{BackendChoice, BackendOutcome, ProbedEnd};
 use crate::probe::children::{ChildResult, Children};
 use crate::probe::scope::ProbeError;
@@ -28,7 +28,7 @@ pub fn compare(
             children.report.notes.push(NOTE.to_owned());
         }
         let mut task = task(options, &by(local, memory_path), &by(remote, memory_path));
-        task.brief = true;
+        task.extent = Extent::OneFigure;
         let ran = children.run(&task.subject.clone(), &task, &[])?;
         let goes_on = ran.go_on;
         last = Some(ran);
@@ -107,6 +107,7 @@ mod tests {
             path: Some(63_000_000_000),
             expected: None,
             rate: None,
+            node: None,
             functions: Vec::new(),
             relaxed_ordering: None,
         }
@@ -134,6 +135,9 @@ mod tests {
             gid_index: None,
             gid_kind: None,
             pkey: None,
+            cpu_node: None,
+            cpus: None,
+            memory_node: None,
             relaxed_ordering: None,
             memory_path: works.first().map(|name| (*name).to_owned()),
             memory_paths: works.iter().enumerate().map(choice).collect(),

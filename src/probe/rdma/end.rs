@@ -11,9 +11,11 @@ use super::counters::Baseline;
 use super::device::{Device, MemoryRegion, SIMULATED_MTU, SIMULATED_READS};
 use super::memory::{Store, half};
 use super::memory_paths::{PathSelection, select_path};
+use super::nodes::memory_node;
 use super::purpose::{Purpose, Role};
 use super::task::{Memory, MemoryPath, Place, Port};
 use crate::model::ProbedEnd;
+use crate::probe::cpus::current_cpus;
 use crate::probe::failure::StepError;
 use crate::probe::integrity::Wrong;
 
@@ -34,6 +36,8 @@ pub struct End {
     /// Whether the memory can be registered with relaxed ordering, or why not.
     pub relaxed_ordering: Result<(), String>,
     pkey: u16,
+    /// The NUMA node of its host memory.
+    memory_node: Option<u32>,
     /// The counters of its port at the start.
     pub counters: Arc<Baseline>,
     /// How long a completion may take.
@@ -61,8 +65,13 @@ impl End {
             },
         };
         let store = Store::take(&place.memory, half(room) * 2)?;
+        // Its pages come from the node of this thread.
+        if store.is_seen() {
+            store.clear(0, half(room) * 2)?;
+        }
         let selection = select_path(&device, &place.memory, &store)?;
         let relaxed_ordering = selection.try_relaxed_ordering(&device, &store);
+        let memory_node = store.host_address().and_then(memory_node);
         Ok(Self {
             port: port.clone(),
             gid: link.gid,
@@ -75,6 +84,7 @@ impl End {
             selection,
             relaxed_ordering,
             pkey: link.pkey,
+            memory_node,
             counters: Arc::new(Baseline::read(place)),
             timeout,
         })
@@ -126,6 +136,9 @@ impl End {
                 .to_owned()
             }),
             pkey: Some(self.pkey),
+            cpu_node: place.node.as_ref().map(|(node, _)| *node),
+            cpus: current_cpus().map(|cpus| cpus.to_string()),
+            memory_node: self.memory_node,
             relaxed_ordering: place.relaxed_ordering,
             memory_path: self
                 .selection

@@ -17,6 +17,7 @@ mod end;
 mod kind;
 mod memory;
 mod memory_paths;
+mod nodes;
 mod options;
 mod pairs;
 mod parent;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::rendezvous::Secret;
 use super::settings::Settings;
 use super::task::MemoryPath;
-use crate::probe::scope::Scope;
+use crate::probe::scope::{Nodes, Scope};
 
 /// A NIC's port as a person names it: `mlx5_0` or `mlx5_0:1`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,6 +78,8 @@ pub struct Options {
     /// How packets are addressed and retried.
     pub settings: Settings,
     pub relaxed_ordering: RelaxedOrdering,
+    /// The NUMA nodes of the CPUs and of host memory; none for the NIC's, and a short comparison with another one.
+    pub nodes: Option<Nodes>,
     /// Every GPU with every NIC, one figure each.
     pub all: bool,
     /// Queue pairs that move the bandwidth.

@@ -1,7 +1,7 @@
 //! Pairs of memory and port: each GPU with its best NIC, or with all NICs.
 
 use super::options::{MemoryKind, Named, Options};
-use super::task::{Memory, Part, Place, Port, Task};
+use super::task::{Extent, Memory, Part, Place, Port, Task};
 use crate::probe::machine::{Machine, ProbedNic};
 use crate::probe::target::Target;
 
@@ -205,6 +205,7 @@ fn place(
                 .find(|(number, _)| *number == port)
                 .and_then(|(_, rate)| *rate),
         },
+        node: None,
         functions: nic.functions.clone(),
         relaxed_ordering: nic.relaxed_ordering,
     }
@@ -253,7 +254,10 @@ pub fn new_task(options: &Options, subject: String, part: Part, limit: Option<u6
         queue_pairs: options.queue_pairs,
         settings: options.settings,
         relaxed_ordering: options.relaxed_ordering,
-        brief: options.all,
+        extent: match options.all {
+            true => Extent::OneFigure,
+            false => Extent::Whole,
+        },
         terms: options.scope.terms.clone(),
     }
 }

@@ -3,6 +3,7 @@
 use super::across::{self, report_impossible};
 use super::client::LIMITED_BY_LINK;
 use super::comparison::compare;
+use super::nodes::{self, on_nodes, remote_on_node};
 use super::options::{MemoryKind, Named, Options, RelaxedOrdering, RemoteEnd};
 use super::pairs::{places, remote, served, task};
 use super::perftest;
@@ -46,10 +47,16 @@ impl Probe for Options {
                 return Ok(());
             }
         };
+        let found = on_nodes(self, machine, &nics, found)?;
         match &self.remote {
-            RemoteEnd::Here(named) => {
-                measure_local(self, &nics, children, &gpus, &found, named.as_ref())
-            }
+            RemoteEnd::Here(named) => measure_local(
+                self,
+                (machine, &nics),
+                children,
+                &gpus,
+                &found,
+                named.as_ref(),
+            ),
             RemoteEnd::At { .. } | RemoteEnd::Comes(..) | RemoteEnd::Launched(..) => {
                 across::run(self, children, &found)
             }
@@ -61,6 +68,7 @@ impl Probe for Options {
             report.packets = Some(self.settings.reported());
         }
         report.notes.extend(forbidden_ordering(self, report));
+        report.notes.extend(nodes::costs(&report.results));
         if self.simulates_nic() {
             report.notes.push(SIMULATED.to_owned());
         }
@@ -169,7 +177,7 @@ fn gpus(
 
 fn measure_local(
     options: &Options,
-    nics: &[ProbedNic],
+    (machine, nics): (&Machine, &[ProbedNic]),
     children: &mut Children<'_>,
     gpus: &[Target],
     found: &[Place],
@@ -177,7 +185,7 @@ fn measure_local(
 ) -> Result<(), ProbeError> {
     for local in found {
         let remote = match named.map(|named| remote(options, nics, gpus, named, local)) {
-            Some(Ok(remote)) => remote,
+            Some(Ok(remote)) => remote_on_node(options, machine, nics, local, remote)?,
             Some(Err(why)) => {
                 report_impossible(children, why);
                 return Ok(());
@@ -188,6 +196,9 @@ fn measure_local(
         let mut ran = children.run(&task.subject.clone(), &task, &[])?;
         if ran.go_on {
             ran = compare(options, children, local, &remote)?.unwrap_or(ran);
+        }
+        if ran.go_on {
+            ran = nodes::compare(options, machine, children, local, &remote)?.unwrap_or(ran);
         }
         if !ran.go_on {
             break;

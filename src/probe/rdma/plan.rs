@@ -11,7 +11,7 @@ use super::kind::Kind;
 use super::options::RelaxedOrdering;
 use super::purpose::{Purpose, Traffic};
 use super::settings::Settings;
-use super::task::Task;
+use super::task::{Extent, Task};
 use crate::probe::depth::{Depth, Terms};
 
 /// Verified operations of each transport. A plain UC write is left out: its arrival cannot be detected.
@@ -176,13 +176,23 @@ fn test_cases_of(task: &Task, ends: Ends) -> Vec<TestCase> {
     let terms = &task.terms;
     let sizes = terms.rdma_sizes();
     let most = sizes.last().copied().unwrap_or(1);
-    if task.brief {
-        let verify = TestCase::Verify(Transport::Rc, Kind::Write, most);
-        return match (ends.staged, ends.gpus) {
-            (true, true) => vec![verify, TestCase::Staged(most)],
-            (true, false) => vec![verify],
-            (false, _) => vec![verify, TestCase::Stream(Kind::Write, most)],
-        };
+    let bandwidth = match (ends.staged, ends.gpus) {
+        (true, true) => Some(TestCase::Staged(most)),
+        (true, false) => None,
+        (false, _) => Some(TestCase::Stream(Kind::Write, most)),
+    };
+    match task.extent {
+        Extent::Whole => {}
+        Extent::OneFigure => {
+            let verify = TestCase::Verify(Transport::Rc, Kind::Write, most);
+            return std::iter::once(verify).chain(bandwidth).collect();
+        }
+        Extent::NodeCost => {
+            let least = sizes.first().copied().unwrap_or(1);
+            let rate = (!ends.staged).then_some(TestCase::Rate(RATE));
+            let latency = std::iter::once(TestCase::PingPong(Kind::Send, least));
+            return latency.chain(bandwidth).chain(rate).collect();
+        }
     }
     let verified = |(transport, kinds): (Transport, &[Kind])| -> Vec<TestCase> {
         let longest = if transport == Transport::Ud {
@@ -325,6 +335,7 @@ mod tests {
             path: None,
             expected: None,
             rate: None,
+            node: None,
             functions: Vec::new(),
             relaxed_ordering: None,
         };
@@ -342,7 +353,10 @@ mod tests {
             queue_pairs: 2,
             settings: Settings::default(),
             relaxed_ordering: RelaxedOrdering::On,
-            brief: all,
+            extent: match all {
+                true => Extent::OneFigure,
+                false => Extent::Whole,
+            },
             terms,
         }
     }

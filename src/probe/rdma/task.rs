@@ -6,6 +6,7 @@ use super::options::RelaxedOrdering;
 use super::settings::Settings;
 use crate::model::RdmaPath;
 use crate::probe::depth::Terms;
+use crate::probe::scope::Binding;
 use crate::probe::target::Target;
 
 /// A port of a NIC, and how it is addressed.
@@ -96,6 +97,8 @@ pub struct Place {
     pub expected: Option<RdmaPath>,
     /// Bandwidth of the port, bytes per second.
     pub rate: Option<u64>,
+    /// The NUMA node whose CPUs and memory the end uses; none if it is not bound.
+    pub node: Option<Binding>,
     /// The NIC's PCI function and the bridges above it.
     pub functions: Vec<String>,
     /// PCI Express allows the NIC to relax the order of its writes; none if unknown.
@@ -115,6 +118,17 @@ pub enum Part {
     Server(Place),
 }
 
+/// How much of a connection is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Extent {
+    Whole,
+    /// The bandwidth of writes of the largest message.
+    OneFigure,
+    /// What a NUMA node changes: the latency of the smallest message, the bandwidth of the largest, and the message rate.
+    NodeCost,
+}
+
 /// A connection to prove and to measure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
@@ -130,8 +144,7 @@ pub struct Task {
     /// How packets are addressed and retried; the server uses the client's.
     pub settings: Settings,
     pub relaxed_ordering: RelaxedOrdering,
-    /// One figure and no more: the bandwidth of writes of the largest message.
-    pub brief: bool,
+    pub extent: Extent,
     /// How much, and how long.
     pub terms: Terms,
 }

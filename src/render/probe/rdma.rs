@@ -129,6 +129,13 @@ fn place(end: &ProbedEnd, which: &str) -> String {
         "sim" => "memory of a SIMULATED GPU".to_owned(),
         _ => format!("memory of {gpu}"),
     });
+    match (end.cpu_node, end.memory_node) {
+        (Some(cpus), Some(memory)) if cpus != memory => {
+            parts.push(format!("CPUs of node {cpus}, its memory on node {memory}"));
+        }
+        (Some(cpus), _) => parts.push(format!("CPUs of node {cpus}")),
+        (None, _) => {}
+    }
     parts.join(", ")
 }
 
