@@ -462,7 +462,8 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l secret-file -d 'Read the shared secret from this file of mode 0600 [default: the variable GDR_PROBE_SECRET]' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -s d -l device -d 'NICs, such as mlx5_0 or mlx5_0:1; separate several with commas [default: the best NIC of each GPU]' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l remote-device -d 'Use this port of this machine as the remote end [default: the same port]' -r
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l gid-index -d 'GID index at every port [default: prefers RoCE v2 with an IPv4 address]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l gid-index -d 'GID index at every port; with several, each is used in turn [default: prefers RoCE v2 with an IPv4 address]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l pkey-index -d 'P_Key index at every port of this machine' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l memory -d 'Kind of memory [default: gpu if there is a GPU, else host]' -r -f -a "host\t'Host memory'
 huge\t'Host memory in huge pages'
 pinned\t'Host memory pinned by a GPU driver'
@@ -472,7 +473,22 @@ dma-buf-pcie\t'GPUDirect RDMA with dma-buf over PCI Express, for GPUs with NVLin
 dma-buf\t'GPUDirect RDMA with dma-buf, over the driver\'s choice of path'
 peermem\t'GPUDirect RDMA with nvidia-peermem'
 staged\t'Copies through pinned memory, without GPUDirect RDMA'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l numa -d 'NUMA nodes of this machine\'s CPUs and host memory: that of the NIC (near), all, or a number' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l qps -d 'Number of queue pairs for bandwidth tests' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l traffic-class -d 'Traffic class; its upper six bits are the DSCP, as in 106 for DSCP 26 [default: 0, like NCCL]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l service-level -d 'Service level, 0 to 15; on RoCE its lower three bits are the priority [default: 0]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l hop-limit -d 'Hop limit (TTL) of routed packets [default: 64]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l flow-label -d 'Flow label, 1 to 1048575; with RoCE v2 it decides the UDP source port [default: the driver chooses]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l source-port -d 'UDP source port of RoCE v2, 49152 to 65535, by which switches spread flows [default: the driver chooses]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l mtu -d 'Largest payload of a packet: 256, 512, 1024, 2048 or 4096 bytes [default: what both ports allow]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l ack-timeout -d 'Retransmission timeout, 4.096 us times two to the power of this; 0 waits forever [default: 20, four seconds]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l retries -d 'Retransmissions before a request fails, 0 to 7 [default: 7]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l rnr-retries -d 'Retries after the receiver was not ready, 0 to 7; 7 is unlimited [default: 7]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l rnr-timer -d 'Wait after the receiver was not ready, in the numbers of the InfiniBand specification [default: 12, 0.64 ms]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l static-rate -d 'Limit of the rate in Gb/s, one of InfiniBand\'s static rates, such as 25 or 100 [default: that of the port]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l relaxed-ordering -d 'Let the NICs relax the order of their writes where bandwidth is measured [default: on]' -r -f -a "on\t'Where the NIC and its library support it'
+off\t'Strict order'
+both\t'Both ways'"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l profile -d 'Profiles whose table `probe` sets when a result is slow [default: gdrcopy, mpi for host, p2p for p2p, rdma for rdma]' -r -f -a "rdma\t''
 async\t''
 gdrcopy\t''
@@ -577,7 +593,8 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l secret-file -d 'Read the shared secret from this file of mode 0600 [default: the variable GDR_PROBE_SECRET]' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -s d -l device -d 'NICs, such as mlx5_0 or mlx5_0:1; separate several with commas [default: the best NIC of each GPU]' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l remote-device -d 'Use this port of this machine as the remote end [default: the same port]' -r
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l gid-index -d 'GID index at every port [default: prefers RoCE v2 with an IPv4 address]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l gid-index -d 'GID index at every port; with several, each is used in turn [default: prefers RoCE v2 with an IPv4 address]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l pkey-index -d 'P_Key index at every port of this machine' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l memory -d 'Kind of memory [default: gpu if there is a GPU, else host]' -r -f -a "host\t'Host memory'
 huge\t'Host memory in huge pages'
 pinned\t'Host memory pinned by a GPU driver'
@@ -587,7 +604,22 @@ dma-buf-pcie\t'GPUDirect RDMA with dma-buf over PCI Express, for GPUs with NVLin
 dma-buf\t'GPUDirect RDMA with dma-buf, over the driver\'s choice of path'
 peermem\t'GPUDirect RDMA with nvidia-peermem'
 staged\t'Copies through pinned memory, without GPUDirect RDMA'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l numa -d 'NUMA nodes of this machine\'s CPUs and host memory: that of the NIC (near), all, or a number' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l qps -d 'Number of queue pairs for bandwidth tests' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l traffic-class -d 'Traffic class; its upper six bits are the DSCP, as in 106 for DSCP 26 [default: 0, like NCCL]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l service-level -d 'Service level, 0 to 15; on RoCE its lower three bits are the priority [default: 0]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l hop-limit -d 'Hop limit (TTL) of routed packets [default: 64]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l flow-label -d 'Flow label, 1 to 1048575; with RoCE v2 it decides the UDP source port [default: the driver chooses]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l source-port -d 'UDP source port of RoCE v2, 49152 to 65535, by which switches spread flows [default: the driver chooses]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l mtu -d 'Largest payload of a packet: 256, 512, 1024, 2048 or 4096 bytes [default: what both ports allow]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l ack-timeout -d 'Retransmission timeout, 4.096 us times two to the power of this; 0 waits forever [default: 20, four seconds]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l retries -d 'Retransmissions before a request fails, 0 to 7 [default: 7]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l rnr-retries -d 'Retries after the receiver was not ready, 0 to 7; 7 is unlimited [default: 7]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l rnr-timer -d 'Wait after the receiver was not ready, in the numbers of the InfiniBand specification [default: 12, 0.64 ms]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l static-rate -d 'Limit of the rate in Gb/s, one of InfiniBand\'s static rates, such as 25 or 100 [default: that of the port]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l relaxed-ordering -d 'Let the NICs relax the order of their writes where bandwidth is measured [default: on]' -r -f -a "on\t'Where the NIC and its library support it'
+off\t'Strict order'
+both\t'Both ways'"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l profile -d 'Profiles whose table `probe` sets when a result is slow [default: gdrcopy, mpi for host, p2p for p2p, rdma for rdma]' -r -f -a "rdma\t''
 async\t''
 gdrcopy\t''

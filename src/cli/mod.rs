@@ -4,6 +4,7 @@ mod copy;
 mod explain;
 mod fix;
 mod help;
+mod packets;
 mod peer;
 mod probe;
 mod scope;
@@ -19,6 +20,7 @@ pub use copy::{CopyAllocator, CopyBackend, CopyMapping, CopyPlace, CopyProbe, Co
 pub use explain::{Explain, ExplainFormat};
 pub use fix::{FixAcs, FixOptions, PersistHow, PlanFormat, RepairOptions, Undo};
 pub use help::{Sections, sections};
+pub use packets::{Ordering, Packets};
 pub use peer::{DevicePort, ListenAt, PeerName, Rendezvous};
 pub use probe::{
     AsyncHca, AsyncProbe, AsyncReceive, AsyncSchedule, AsyncTransport, HostProbe, MpProbe,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::copy::CopyProbe;
+use super::packets::Packets;
 use super::peer::{DevicePort, ListenAt, PeerName, Rendezvous};
 use super::scope::{ByteSize, NumaChoice, Scope};
 
@@ -108,9 +109,13 @@ pub struct RdmaProbe {
     #[arg(long, value_name = "DEVICE", conflicts_with_all = ["peer", "listen", "rendezvous", "secret_file", "no_secret"])]
     pub remote_device: Option<DevicePort>,
 
-    /// GID index at every port [default: prefers RoCE v2 with an IPv4 address]
-    #[arg(long, value_name = "INDEX")]
-    pub gid_index: Option<u8>,
+    /// GID index at every port; with several, each is used in turn [default: prefers RoCE v2 with an IPv4 address]
+    #[arg(long, value_name = "INDEX", value_delimiter = ',')]
+    pub gid_index: Vec<u8>,
+
+    /// P_Key index at every port of this machine
+    #[arg(long, value_name = "INDEX", default_value_t = 0)]
+    pub pkey_index: u16,
 
     /// Kind of memory [default: gpu if there is a GPU, else host]
     #[arg(long, value_name = "MEMORY", value_enum)]
@@ -124,6 +129,13 @@ pub struct RdmaProbe {
     #[arg(long)]
     pub all: bool,
 
+    /// NUMA nodes of this machine's CPUs and host memory: that of the NIC (near), all, or a number
+    ///
+    /// By default near, and a short comparison with another node, which shows what the wrong one costs (not with
+    /// --quick).
+    #[arg(long, value_name = "NODE")]
+    pub numa: Option<NumaChoice>,
+
     /// Number of queue pairs for bandwidth tests
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub qps: u32,
@@ -131,6 +143,10 @@ pub struct RdmaProbe {
     /// Print the equivalent perftest commands
     #[arg(long)]
     pub show_perftest: bool,
+
+    /// How packets are addressed and retried.
+    #[command(flatten)]
+    pub packets: Packets,
 }
 
 /// Where the other end of a probe is, if on another machine.

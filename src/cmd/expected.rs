@@ -150,6 +150,7 @@ fn nics(facts: &Facts, topology: &Topology<'_>) -> Vec<ProbedNic> {
             name: device.name.clone(),
             bdf: nic.bdf,
             software: nic.software,
+            numa: nic.numa.present().copied(),
             ports: ports.filter_map(port).collect(),
             best_of: gpus
                 .iter()
@@ -161,10 +162,24 @@ fn nics(facts: &Facts, topology: &Topology<'_>) -> Vec<ProbedNic> {
                 .into_iter()
                 .map(|(gpu, bdf)| nic_path(topology, (gpu, bdf), row))
                 .collect(),
+            functions: functions(facts, nic.bdf),
+            relaxed_ordering: nic
+                .bdf
+                .and_then(|bdf| facts.device(bdf))
+                .and_then(|device| device.config.express.known()?.as_ref())
+                .map(|express| express.relaxed_ordering),
         });
     }
     nics.sort_by_key(|rdma_device| crate::model::RdmaDevice::natural(&rdma_device.name));
     nics
+}
+
+/// A function and the bridges above it.
+fn functions(facts: &Facts, bdf: Option<Bdf>) -> Vec<String> {
+    let device = bdf.and_then(|bdf| facts.device(bdf));
+    let place = device.and_then(|device| device.place.known());
+    let bridges = place.into_iter().flat_map(|place| &place.bridges);
+    bdf.iter().chain(bridges).map(Bdf::to_string).collect()
 }
 
 fn nic_path(topology: &Topology<'_>, (gpu, bdf): (usize, Bdf), nic: usize) -> NicPath {

@@ -7,6 +7,7 @@ mod explain;
 mod fix;
 mod machine;
 mod names;
+mod packets;
 mod probe;
 mod probe_copy;
 mod profiles;

@@ -8,6 +8,7 @@ use anyhow::bail;
 
 use super::expected::expected_machine;
 use super::machine::Machine;
+use super::packets;
 use super::probe_copy::{copy_options, list_tests};
 use super::profiles::expectations;
 use crate::cli::{
@@ -342,7 +343,11 @@ fn rdma_options(scope: Scope, wanted: &RdmaProbe, is_live: bool) -> anyhow::Resu
             // Nothing is measured, so no other machine is needed.
             false => rdma::RemoteEnd::Here(None),
         },
-        gid: wanted.gid_index,
+        gids: wanted.gid_index.clone(),
+        pkey_index: wanted.pkey_index,
+        settings: packets::settings(&wanted.packets)?,
+        relaxed_ordering: packets::relaxed_ordering(wanted.packets.relaxed_ordering),
+        nodes: wanted.numa.map(chosen_nodes),
         all: wanted.all,
         queue_pairs: wanted.qps,
         curves: false,
@@ -350,10 +355,20 @@ fn rdma_options(scope: Scope, wanted: &RdmaProbe, is_live: bool) -> anyhow::Resu
         scope,
     };
     if options.simulates_nic()
-        && (wanted.memory_path.is_some() || wanted.gid_index.is_some() || wanted.show_perftest)
+        && (wanted.memory_path.is_some()
+            || !wanted.gid_index.is_empty()
+            || wanted.pkey_index != 0
+            || wanted.show_perftest
+            || packets::is_any(&wanted.packets))
     {
         bail!(
-            "--memory-path, --gid-index and --show-perftest need a real NIC, but --sim simulates it: name one with --device"
+            "--memory-path, --gid-index, --pkey-index, --show-perftest and the options of packets need a real NIC, but --sim simulates \
+             it: name one with --device"
+        );
+    }
+    if matches!(options.remote, rdma::RemoteEnd::Comes(..)) && packets::is_any(&wanted.packets) {
+        bail!(
+            "the client chooses how packets are addressed: give these options to it, not to --listen"
         );
     }
     Ok(options)
@@ -468,11 +483,17 @@ fn has_launched_peer() -> bool {
 
 fn nodes(wanted: Option<NumaChoice>, depth: Depth) -> Nodes {
     match wanted {
-        Some(NumaChoice::All) => Nodes::All,
-        Some(NumaChoice::Near) => Nodes::Near,
-        Some(NumaChoice::Node(node)) => Nodes::One(node),
+        Some(wanted) => chosen_nodes(wanted),
         None if depth == Depth::Quick => Nodes::Near,
         None => Nodes::All,
+    }
+}
+
+fn chosen_nodes(wanted: NumaChoice) -> Nodes {
+    match wanted {
+        NumaChoice::All => Nodes::All,
+        NumaChoice::Near => Nodes::Near,
+        NumaChoice::Node(node) => Nodes::One(node),
     }
 }
 

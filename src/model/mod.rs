@@ -4,6 +4,7 @@ mod bdf;
 mod boot;
 mod checked;
 pub mod config;
+mod counters;
 mod cuda;
 mod diff;
 mod explain;
@@ -37,6 +38,7 @@ pub use bdf::{Bdf, BdfError};
 pub use boot::Boot;
 pub use checked::{Digest, FilePath, Invalid, KernelRelease, KernelWord, ModuleName, UnitName};
 pub use config::{AcsBits, Config, Link, LinkSpeed, PortType};
+pub use counters::{COUNTERS, Counter, CounterKind, counter, risen};
 pub use cuda::{ComputeCapability, Cuda, CudaGpu, CudaOutcome, CudaPair, StreamMemops};
 pub use diff::{Change, ChangeKind, DIFF_SCHEMA, Diff, DiffReport, Side};
 pub use explain::{
@@ -71,9 +73,9 @@ pub use plan::{
     Plan, PlannedCommand, Repair, Step,
 };
 pub use probe::{
-    BYTES, BackendChoice, BackendOutcome, Bucket, GIGABYTES_PER_SECOND, MICROSECONDS,
-    MILLIONS_PER_SECOND, MpiTransport, PROBE_SCHEMA, ProbeKind, ProbeReport, ProbeResult,
-    ProbeVerdict, ProbedEnd, ProbedGpu, ProbedMpi, ProbedPair,
+    BYTES, BackendChoice, BackendOutcome, Bucket, CounterChange, GIGABYTES_PER_SECOND,
+    MICROSECONDS, MILLIONS_PER_SECOND, MpiTransport, PROBE_SCHEMA, PacketSettings, ProbeKind,
+    ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd, ProbedGpu, ProbedMpi, ProbedPair,
 };
 pub use rdma::{FirmwareSetting, GidReach, RdmaDevice, RdmaGid, RdmaPort, RdmaStack};
 pub use registration::{

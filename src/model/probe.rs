@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Bdf, Host, RdmaPath};
+use super::{Bdf, CounterKind, Host, RdmaPath};
 
 /// The document `gdr.probe/1`, used by every probe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -27,6 +27,12 @@ pub struct ProbeReport {
     /// The MPI library; absent for other probes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mpi: Option<ProbedMpi>,
+    /// How the packets of NIC transfers are addressed and retried; absent if another machine chooses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets: Option<PacketSettings>,
+    /// Counters that rose during NIC transfers, beyond those of traffic.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counters: Vec<CounterChange>,
     /// Verified and measured results, in that order.
     pub results: Vec<ProbeResult>,
     /// Further notes: what was left out, and why the probe ended early.
@@ -136,6 +142,21 @@ pub struct ProbedEnd {
     pub gid_index: Option<u32>,
     /// GID type, as in `RoCE v2`.
     pub gid_kind: Option<String>,
+    /// P_Key of its packets; absent if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pkey: Option<u16>,
+    /// The NUMA node that its threads were bound to; absent if they were not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_node: Option<u32>,
+    /// The CPUs that its threads could use, as in `0-15,32-47`; absent if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<String>,
+    /// The NUMA node of its host memory; absent for memory of a GPU or its driver, and if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_node: Option<u32>,
+    /// PCI Express allows the NIC to relax the order of its writes (Device Control); absent if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relaxed_ordering: Option<bool>,
     /// How the NIC reaches GPU memory: data-direct, dma-buf-pcie, dma-buf, peermem, staged. Null for host memory.
     pub memory_path: Option<String>,
     /// Each memory path, and why it was or was not chosen.
@@ -194,6 +215,68 @@ pub struct MpiTransport {
     pub names: Vec<String>,
     /// The library's message, shortened.
     pub message: String,
+}
+
+/// How packets are addressed, and how they are retried.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PacketSettings {
+    /// Traffic class; its upper six bits are the DSCP.
+    pub traffic_class: u8,
+    /// Service level; on RoCE its lower three bits are the priority.
+    pub service_level: u8,
+    /// Hop limit (TTL).
+    pub hop_limit: u8,
+    /// Flow label, which decides the UDP source port of RoCE v2; 0 if the driver chooses.
+    pub flow_label: u32,
+    /// Limit of the rate, Gb/s; null for that of the port.
+    pub static_rate: Option<f64>,
+    /// Largest payload of a packet, bytes; null for what both ports allow.
+    pub mtu: Option<u32>,
+    /// Retransmission timeout: 4.096 us times two to the power of this.
+    pub timeout: u8,
+    /// Retransmissions.
+    pub retries: u8,
+    /// Retries after receiver-not-ready; 7 is unlimited.
+    pub rnr_retries: u8,
+    /// Wait after receiver-not-ready, in the numbers of the InfiniBand specification.
+    pub rnr_timer: u8,
+}
+
+impl PacketSettings {
+    /// The traffic class, service level and timeout of NCCL, and the retries of perftest.
+    pub const DEFAULT: Self = Self {
+        traffic_class: 0,
+        service_level: 0,
+        hop_limit: 64,
+        flow_label: 0,
+        static_rate: None,
+        mtu: None,
+        timeout: 20,
+        retries: 7,
+        rnr_retries: 7,
+        rnr_timer: 12,
+    };
+}
+
+/// A counter that rose during a NIC transfer. It counts all traffic of the port, the interface or the function.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CounterChange {
+    /// The connection, as results name it.
+    pub subject: String,
+    /// It is the remote end's.
+    pub remote: bool,
+    /// What has the counter: a port (`mlx5_0:1`), a network interface, a PCI function.
+    pub of: String,
+    /// Name of the counter in sysfs or of `ethtool -S`.
+    pub name: String,
+    /// How much it rose.
+    pub rise: u64,
+    /// What it is about.
+    pub kind: CounterKind,
+    /// What it counts.
+    pub meaning: String,
+    /// The usual cause, and what to do.
+    pub cause: String,
 }
 
 /// Why a backend was or was not chosen.
@@ -264,6 +347,9 @@ pub struct ProbeResult {
     /// Distribution of the samples; absent if not relevant.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub histogram: Vec<Bucket>,
+    /// The NICs could relax the order of their writes (relaxed ordering of PCI Express); absent if not relevant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relaxed_ordering: Option<bool>,
     /// Number of samples. For a very short operation, a sample is the mean of a batch.
     pub samples: u64,
     /// Value expected from the topology, in the same unit: the bandwidth of the link. Null if unknown.

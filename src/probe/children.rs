@@ -262,6 +262,7 @@ impl Children<'_> {
                 }
             }
             Event::Mpi(mpi) => self.report.mpi = Some(*mpi),
+            Event::Counters(changes) => self.report.counters.extend(changes),
             Event::Pair(pair) => self.report.pairs.push(*pair),
             Event::Result(result) => self.report.results.push(*result),
             Event::Note(note) => self.note(format!("{subject}: {note}")),

@@ -17,18 +17,19 @@ pub enum BindError {
     Bind(u32, #[source] io::Error),
 }
 
+/// The CPUs that this thread may use.
+pub fn current_cpus() -> Option<IdList> {
+    let allowed = sched_getaffinity(None).ok()?;
+    let cpus = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
+    Some(IdList::new(cpus.filter_map(|cpu| u32::try_from(cpu).ok())))
+}
+
 /// The subset of `cpus` that this process may use.
 pub fn usable(cpus: &IdList) -> IdList {
-    match sched_getaffinity(None) {
-        Ok(allowed) => {
-            let number = |cpu: &u32| {
-                usize::try_from(*cpu).is_ok_and(|cpu| cpu < CpuSet::MAX_CPU && allowed.is_set(cpu))
-            };
-            let most = u32::try_from(CpuSet::MAX_CPU).unwrap_or(u32::MAX);
-            IdList::new((0..most).filter(|cpu| cpus.contains(*cpu)).filter(number))
-        }
+    match current_cpus() {
+        Some(allowed) => allowed.intersection(cpus),
         // A child that binds itself reports the error.
-        Err(_) => cpus.clone(),
+        None => cpus.clone(),
     }
 }
 
@@ -55,7 +56,24 @@ pub fn keep_to_half(first: bool) {
     let _ = sched_setaffinity(None, &half);
 }
 
-/// Binds this process, and the threads it will start, to the usable CPUs of a node.
+/// Does work on the CPUs of a node, so that memory that it touches first is the node's. Afterwards this thread may use the CPUs that it
+/// could use before.
+pub fn on_node<T>(
+    binding: Option<&(u32, IdList)>,
+    work: impl FnOnce() -> T,
+) -> Result<T, BindError> {
+    let Some((node, cpus)) = binding else {
+        return Ok(work());
+    };
+    let failed = |errno: rustix::io::Errno| BindError::Bind(*node, errno.into());
+    let before = sched_getaffinity(None).map_err(failed)?;
+    bind(*node, cpus)?;
+    let done = work();
+    sched_setaffinity(None, &before).map_err(failed)?;
+    Ok(done)
+}
+
+/// Binds this thread, and the threads it will start, to the usable CPUs of a node.
 pub fn bind(node: u32, cpus: &IdList) -> Result<(), BindError> {
     let allowed = sched_getaffinity(None).map_err(|errno| BindError::Bind(node, errno.into()))?;
     let mut wanted = CpuSet::new();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Bdf, ProbeResult, ProbedEnd, ProbedGpu, ProbedMpi, ProbedPair};
+use crate::model::{Bdf, CounterChange, ProbeResult, ProbedEnd, ProbedGpu, ProbedMpi, ProbedPair};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -29,6 +29,8 @@ pub enum Event {
     Connected(Box<ProbedEnd>),
     /// The MPI library of the child.
     Mpi(Box<ProbedMpi>),
+    /// Counters that rose during a connection.
+    Counters(Vec<CounterChange>),
     /// A missing library, and what to install.
     Missing(String),
     /// The CUDA contexts of the child are lost; it ends after this.

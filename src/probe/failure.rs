@@ -82,6 +82,16 @@ pub enum StepError {
         port: String,
         index: u8,
     },
+    #[error("port {port} has no P_Key at index {index}: see /sys/class/infiniband/*/ports/*/pkeys")]
+    NoPkey {
+        /// As in `mlx5_0:1`.
+        port: String,
+        index: u16,
+    },
+    #[error(
+        "the ports are not in one partition: P_Key {ours:#06x} here and {theirs:#06x} there (see --pkey-index)"
+    )]
+    Partitions { ours: u16, theirs: u16 },
     #[error("one port is InfiniBand and the other Ethernet: they cannot be connected")]
     Links,
     #[error(transparent)]

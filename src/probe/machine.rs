@@ -61,12 +61,18 @@ pub struct ProbedNic {
     pub bdf: Option<Bdf>,
     /// Software over a netdev (rxe, siw).
     pub software: bool,
+    /// The NUMA node it is on.
+    pub numa: Option<u32>,
     /// The active ports: number, and rate in one direction, bytes/s.
     pub ports: Vec<(u8, Option<u64>)>,
     /// The GPUs whose nearest NIC it is.
     pub best_of: Vec<Bdf>,
     /// Path to each GPU.
     pub reaches: Vec<NicPath>,
+    /// Its PCI function and the bridges above it.
+    pub functions: Vec<String>,
+    /// PCI Express allows it to relax the order of its writes; none if unknown.
+    pub relaxed_ordering: Option<bool>,
 }
 
 /// The path from a NIC to a GPU.

@@ -76,6 +76,8 @@ fn empty_report<P: Probe>(probe: &P, machine: &Machine) -> ProbeReport {
         pairs: Vec::new(),
         ends: Vec::new(),
         mpi: None,
+        packets: None,
+        counters: Vec::new(),
         results: Vec::new(),
         notes: Vec::new(),
     }

@@ -78,6 +78,7 @@ impl Subject {
             max: None,
             cpu: None,
             histogram: Vec::new(),
+            relaxed_ordering: None,
             samples: 0,
             expected: None,
             verdict: ProbeVerdict::Ok,
@@ -364,6 +365,8 @@ mod tests {
             pairs: Vec::new(),
             ends: Vec::new(),
             mpi: None,
+            packets: None,
+            counters: Vec::new(),
             results,
             notes: Vec::new(),
         };

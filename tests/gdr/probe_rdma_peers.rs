@@ -301,6 +301,32 @@ fn curve() -> BoxedStrategy<Value> {
     prop_oneof![2 => Just(Value::Null), 3 => named].boxed()
 }
 
+/// How packets are addressed: as the default is, with any other value for one member, or for all.
+fn settings() -> BoxedStrategy<Value> {
+    let default = json!({
+        "traffic_class": 0, "service_level": 0, "hop_limit": 64, "flow_label": 0, "static_rate": 0, "mtu": null,
+        "timeout": 14, "retries": 7, "receiver_retries": 7, "receiver_timer": 12,
+    });
+    let members = default.as_object().expect("an object").keys().cloned();
+    let members: Vec<String> = members.collect();
+    let one = (prop::sample::select(members), number()).prop_map({
+        let default = default.clone();
+        move |(member, value)| {
+            let mut settings = default.clone();
+            settings[member] = value.into();
+            settings
+        }
+    });
+    let bytes = prop::collection::vec(any::<u8>(), 10).prop_map(|bytes| {
+        json!({
+            "traffic_class": bytes[0], "service_level": bytes[1], "hop_limit": bytes[2], "flow_label": bytes[3],
+            "static_rate": bytes[4], "mtu": bytes[5], "timeout": bytes[6], "retries": bytes[7],
+            "receiver_retries": bytes[8], "receiver_timer": bytes[9],
+        })
+    });
+    prop_oneof![3 => Just(default), 1 => one, 1 => bytes].boxed()
+}
+
 fn step() -> BoxedStrategy<Value> {
     let connect = (
         name(&["rc", "uc", "ud"]),
@@ -308,10 +334,17 @@ fn step() -> BoxedStrategy<Value> {
         kind(),
         number(),
         name(&["one", "both", "staged"]),
+        any::<bool>(),
+        settings(),
     );
-    let connect = connect.prop_map(|(transport, pairs, kind, bytes, ways)| {
-        json!({"connect": {"transport": transport, "pairs": pairs, "kind": kind, "bytes": bytes, "ways": ways}})
-    });
+    let connect = connect.prop_map(
+        |(transport, pairs, kind, bytes, ways, relaxed_ordering, settings)| {
+            json!({"connect": {
+                "transport": transport, "pairs": pairs, "kind": kind, "bytes": bytes, "ways": ways,
+                "relaxed_ordering": relaxed_ordering, "settings": settings,
+            }})
+        },
+    );
     prop_oneof![
         3 => connect,
         1 => (kind(), number(), any::<u64>()).prop_map(|(kind, bytes, seed)| {
@@ -342,13 +375,13 @@ fn message() -> BoxedStrategy<Value> {
     let offer = offer.prop_map(|(lid, mtu, reads, ethernet, half, flag)| {
         json!({"offer": {
             "lid": lid, "gid": "fe80::1", "mtu": mtu, "reads": reads, "ethernet": ethernet, "half": half,
-            "staged": flag, "pinned": flag, "seen": true, "simulated": flag,
+            "staged": flag, "pinned": flag, "seen": true, "simulated": flag, "relaxed_ordering": flag, "pkey": 0xffff,
         }})
     });
     // One that is believed: there are 8 bytes, and what is rounded up.
     let fitting = Just(json!({"offer": {
         "lid": 1, "gid": null, "mtu": 4096, "reads": 16, "ethernet": false, "half": 64,
-        "staged": false, "pinned": false, "seen": true, "simulated": false,
+        "staged": false, "pinned": false, "seen": true, "simulated": false, "relaxed_ordering": true, "pkey": 0xffff,
     }}));
     let pair = (number(), number(), number())
         .prop_map(|(pair, packet, qkey)| json!({"queue_pair": pair, "psn": packet, "qkey": qkey}));
@@ -367,9 +400,19 @@ fn message() -> BoxedStrategy<Value> {
         1 => Just(json!("ready")),
         1 => Just(json!("done")),
         1 => any::<Option<String>>().prop_map(|found| json!({"found": found})),
+        1 => counters().prop_map(|rises| json!({"counters": rises})),
         1 => any::<String>().prop_map(|why| json!({"failed": why})),
     ]
     .boxed()
+}
+
+/// Counters of the other end, some of them known.
+fn counters() -> BoxedStrategy<Vec<Value>> {
+    let text = any::<String>().prop_map(Value::from);
+    let name = prop_oneof![name(&["out_of_sequence", "np_cnp_sent"]), text];
+    let rise = (any::<String>(), name, number());
+    let rise = rise.prop_map(|(of, name, rise)| json!({"of": of, "name": name, "rise": rise}));
+    prop::collection::vec(rise, 0..4).boxed()
 }
 
 /// What a parent says.
@@ -505,7 +548,7 @@ fn lying_server_stops_client() {
         json!({"has": {"host": "liar", "ends": [{"subject": "x", "limit": null, "curve": null}]}}),
         json!({"say": [0, {"offer": {
             "lid": 1, "gid": null, "mtu": 4096, "reads": 16, "ethernet": false, "half": 4096,
-            "staged": false, "pinned": false, "seen": true, "simulated": false,
+            "staged": false, "pinned": false, "seen": true, "simulated": false, "relaxed_ordering": true, "pkey": 0xffff,
         }}]}),
         json!({"say": [0, {"pairs": [
             [{"queue_pair": 1, "psn": 1, "qkey": 1}], {"address": 4096, "rkey": 1},

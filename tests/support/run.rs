@@ -68,6 +68,15 @@ impl Gdr {
         Self::from_command(shell)
     }
 
+    /// The built binary in a mount namespace of its own, with this directory as its `/sys`. Needs root.
+    pub fn with_sys(sys: &Path) -> Self {
+        let script = "mount --bind \"$0\" /sys && exec \"$@\"";
+        let mut unshare = Command::new("unshare");
+        unshare.args(["-m", "sh", "-c", script]).arg(sys);
+        unshare.arg(env!("CARGO_BIN_EXE_gdr"));
+        Self::from_command(unshare)
+    }
+
     fn from_command(mut command: Command) -> Self {
         command.env_clear().env("TERM", "dumb").stdin(Stdio::null());
         // Tests compare outputs, which contain the time.

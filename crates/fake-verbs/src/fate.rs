@@ -50,6 +50,13 @@ impl World {
                     fate = Fate::Fails { status, vendor };
                 }
             }
+            for (place, rule) in rules(&object["count"]).iter().enumerate() {
+                if matches_opcode(rule, opcode)
+                    && Some(self.counted(of, "count", place)) == rule["nth"].as_u64()
+                {
+                    add(rule);
+                }
+            }
             if let Some(from) = object["swallow"].as_u64()
                 && self.counted(of, "swallow", 0) >= from
             {
@@ -64,6 +71,17 @@ impl World {
         *count += 1;
         *count
     }
+}
+
+/// Adds to the number in a file.
+fn add(rule: &Value) {
+    let (Some(file), Some(more)) = (rule["file"].as_str(), rule["add"].as_u64()) else {
+        return;
+    };
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let number: u64 = text.trim().parse().unwrap_or(0);
+    // Ignored: the test that reads the counter notices.
+    let _ = std::fs::write(file, format!("{}\n", number + more));
 }
 
 /// How the bytes of a transfer of a device arrive.

@@ -18,7 +18,7 @@
 //!   position plus 1), `fw_ver` (`0.0.0`), `limits`: members of `ibv_device_attr` by name, and `max_inline_data`;
 //!   `src/device.rs` has the defaults.
 //! - Port: `state` (`"active"`, `"down"`), `link_layer` (`"infiniband"`, `"ethernet"`), `lid` (default on InfiniBand: the port's
-//!   running number), `active_mtu` (4096), `speed` and `width` in verbs.h's numbers (128: NDR, 2: 4x), `gids` (default on
+//!   running number), `active_mtu` (4096), `pkeys` (`[65535]`), `speed` and `width` in verbs.h's numbers (128: NDR, 2: 4x), `gids` (default on
 //!   InfiniBand: one derived from the GUID): type `"ib"`, `"roce1"` or `"roce2"`; null is an empty entry.
 //!
 //! Failures of functions:
@@ -41,6 +41,8 @@
 //!
 //! - `"fail": [{"nth": 3, "status": 12, "vendor_err": 129}]`: the third ends with this status and moves no data. `"opcode"`
 //!   restricts the count to `"send"`, `"write"`, `"read"`, `"fetch_add"` or `"compare_swap"`.
+//! - `"count": {"nth": 5, "file": "/sys/…/np_cnp_sent", "add": 3}`: the fifth adds to the number in a file, as hardware does to its
+//!   counters. `"opcode"` as above. Also a list.
 //! - `"swallow": 5`: from the fifth on, requests never complete and move no data, even if the queue pair fails.
 //! - `"corrupt": {"as": "flip"}`: each data transfer, atomic operations included, arrives as zeros (`"zero"`), not at all
 //!   (`"drop"`) or with one wrong bit in the middle byte (`"flip"`), and succeeds. `"opcode"` as above; `"over": 64`: only larger

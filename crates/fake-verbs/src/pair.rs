@@ -12,7 +12,7 @@ use crate::answer::{Errno, note, pointer_or_null, put, status};
 use crate::device::attributes;
 use crate::fate::Fate;
 use crate::machine::{limit, ports};
-use crate::port::{PKEYS, mtu, mtu_number};
+use crate::port::{mtu, mtu_number, pkeys};
 use crate::route::is_sound;
 use crate::state::may_change;
 use crate::world::{Pair, Shared, World, until_acknowledged, world};
@@ -214,7 +214,12 @@ pub unsafe extern "C" fn ibv_modify_qp(
         pair.now = changed(pair, &wanted, mask)?;
         note(&json!({
             "pair": pair.number, "kind": pair.kind, "state": to, "access": pair.now.qp_access_flags,
-            "qkey": pair.now.qkey, "sq_psn": pair.now.sq_psn,
+            "qkey": pair.now.qkey, "sq_psn": pair.now.sq_psn, "pkey_index": pair.now.pkey_index,
+            "mtu": 128 << pair.now.path_mtu, "hop_limit": pair.now.ah_attr.grh.hop_limit,
+            "traffic_class": pair.now.ah_attr.grh.traffic_class, "flow_label": pair.now.ah_attr.grh.flow_label,
+            "gid_index": pair.now.ah_attr.grh.sgid_index, "service_level": pair.now.ah_attr.sl,
+            "static_rate": pair.now.ah_attr.static_rate, "timeout": pair.now.timeout, "retries": pair.now.retry_cnt,
+            "receiver_retries": pair.now.rnr_retry, "receiver_timer": pair.now.min_rnr_timer,
         }));
         if has(bits::IBV_QP_STATE) {
             // SAFETY: the queue pair is alive; its members change only under the lock that is held.
@@ -237,6 +242,10 @@ pub unsafe extern "C" fn ibv_modify_qp(
 fn changed(pair: &Pair, wanted: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_attr, Errno> {
     let mut now = pair.now;
     let device = pair.device;
+    let wanted_port = match mask & bits::IBV_QP_PORT.0 {
+        0 => now.port_num,
+        _ => wanted.port_num,
+    };
     let limits = attributes(device);
     macro_rules! take {
         ($($bit:ident: $field:ident, $is_sound:expr;)*) => { $(
@@ -251,7 +260,7 @@ fn changed(pair: &Pair, wanted: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_attr, 
     let most = |limit: c_int| u8::try_from(limit).unwrap_or(u8::MAX);
     take! {
         IBV_QP_PORT: port_num, (1..=ports(device)).contains(&now.port_num);
-        IBV_QP_PKEY_INDEX: pkey_index, usize::from(now.pkey_index) < PKEYS.len();
+        IBV_QP_PKEY_INDEX: pkey_index, usize::from(now.pkey_index) < pkeys(device, wanted_port).len();
         IBV_QP_ACCESS_FLAGS: qp_access_flags, true;
         IBV_QP_QKEY: qkey, true;
         IBV_QP_AV: ah_attr, is_sound(device, &now.ah_attr).is_ok();

@@ -40,8 +40,14 @@ pub fn mtu_number(bytes: u32) -> ibv_mtu {
 /// `max_msg_sz`: the longest message in bytes.
 pub const LONGEST: u32 = 1 << 30;
 
-/// The partition keys of each port.
-pub const PKEYS: [u16; 1] = [0xffff];
+/// The partition keys of a port.
+pub fn pkeys(device: usize, port: u8) -> Vec<u16> {
+    let key = |key: &serde_json::Value| key.as_u64().and_then(|key| u16::try_from(key).ok());
+    match of_port(device, port, "pkeys").as_array() {
+        Some(keys) => keys.iter().filter_map(key).collect(),
+        None => vec![0xffff],
+    }
+}
 
 /// The device of a context; EINVAL if it has no such port.
 pub fn device_of(
@@ -67,7 +73,7 @@ fn attributes(world: &World, device: usize, port: u8) -> ibv_port_attr {
         active_mtu: mtu_number(mtu(device, port)),
         gid_tbl_len: size(gids(device, port).len()).into(),
         max_msg_sz: LONGEST,
-        pkey_tbl_len: size(PKEYS.len()),
+        pkey_tbl_len: size(pkeys(device, port).len()),
         lid: lid(device, port),
         sm_lid: u16::from(!ethernet),
         active_width: port_number(device, port, "width", 2),
@@ -144,10 +150,11 @@ pub unsafe extern "C" fn ibv_query_pkey(
     out: *mut __be16,
 ) -> c_int {
     minus_one("ibv_query_pkey", || {
-        device_of(&world(), context, port.into())?;
+        let (device, port) = device_of(&world(), context, port.into())?;
+        let keys = pkeys(device, port);
         let key = usize::try_from(index)
             .ok()
-            .and_then(|index| PKEYS.get(index));
+            .and_then(|index| keys.get(index));
         // SAFETY: the caller's guarantee.
         unsafe { put(out, key.ok_or(libc::EINVAL)?.to_be()) }
     })

@@ -156,6 +156,22 @@ impl Context {
         Ok(Port::of(number, &port))
     }
 
+    /// The P_Key at an index of a port's table.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Missing`], [`Error::Call`], also if there is no such index.
+    pub fn pkey(&self, port: u8, index: u16) -> Result<u16, Error> {
+        self.needs("ibv_query_pkey", |functions| {
+            functions.ibv_query_pkey.is_some()
+        })?;
+        let mut key = 0;
+        // SAFETY: the context is open, and the output is valid.
+        let failed = unsafe { raw::ibv_query_pkey(self.as_raw(), port, index.into(), &mut key) };
+        self.check_errno("ibv_query_pkey", failed)?;
+        Ok(u16::from_be(key))
+    }
+
     /// The nonempty entries of all ports' GID tables; `room` is the maximum number, from [`Port::gids`].
     ///
     /// # Errors

@@ -15,6 +15,7 @@
 #![deny(clippy::undocumented_unsafe_blocks)]
 
 mod address_vector;
+mod addressing;
 mod borrowed;
 mod buffer;
 mod completion;
@@ -37,6 +38,7 @@ mod region;
 mod work;
 
 pub use address_vector::AddressVector;
+pub use addressing::{Address, Behaviour, Peer, Route, STATIC_RATES};
 pub use borrowed::{Borrowed, MOST_SEGMENTS, Segment, State};
 pub use buffer::{Buffer, Pages};
 pub use completion::{
@@ -57,8 +59,7 @@ pub use memory_path::{
 pub use path_facts::PathFacts;
 pub use port::{LinkLayer, Port, PortState};
 pub use queue_pair::{
-    Address, Behaviour, Init, MOST_PIECES, Peer, QueuePair, QueuePairOptions, Receives, Reset,
-    Route, Rtr, Rts, Transport,
+    Init, MOST_PIECES, QueuePair, QueuePairOptions, Receives, Reset, Rtr, Rts, Transport,
 };
 pub use region::{Access, MemoryRegion, Remote, Sge};
 pub use work::{Request, Work};

@@ -5,7 +5,6 @@ use std::ffi::c_int;
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
-use std::net::Ipv6Addr;
 use std::ptr::{NonNull, null_mut};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,7 +13,10 @@ use ibverbs_sys::{
 };
 
 use crate::completion::{self, Provider};
-use crate::{Access, CompletionQueue, Error, MemoryRegion, ProtectionDomain, Request, Sge};
+use crate::{
+    Access, Behaviour, CompletionQueue, Error, MemoryRegion, Peer, ProtectionDomain, Request,
+    Route, Sge,
+};
 
 /// The most SGEs in a work request.
 pub const MOST_PIECES: usize = 16;
@@ -68,107 +70,6 @@ impl QueuePairOptions {
             max_send_sge: self.send_pieces,
             max_recv_sge: self.receive_pieces,
             max_inline_data: self.inline_bytes,
-        }
-    }
-}
-
-/// An address in a subnet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Address {
-    /// The LID; 0 on Ethernet.
-    pub lid: u16,
-    /// The GID; RoCE requires it.
-    pub gid: Option<Ipv6Addr>,
-}
-
-/// The local port and its packet header fields.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Route {
-    /// The port, from 1.
-    pub port: u8,
-    /// The index of the local GID.
-    pub gid_index: u8,
-    /// The hop limit.
-    pub hop_limit: u8,
-    /// The traffic class; its upper six bits are the DSCP.
-    pub traffic_class: u8,
-    /// The service level; on RoCE its lower three bits are the priority.
-    pub service_level: u8,
-}
-
-impl Route {
-    /// Uses this port and GID index.
-    #[must_use]
-    pub fn of(port: u8, gid_index: u8) -> Self {
-        Self {
-            port,
-            gid_index,
-            hop_limit: 64,
-            traffic_class: 0,
-            service_level: 0,
-        }
-    }
-
-    pub(crate) fn to(self, address: Address) -> raw::ibv_ah_attr {
-        let mut attributes = raw::ibv_ah_attr {
-            dlid: address.lid,
-            sl: self.service_level,
-            port_num: self.port,
-            ..raw::ibv_ah_attr::default()
-        };
-        if let Some(gid) = address.gid {
-            attributes.is_global = 1;
-            attributes.grh = raw::ibv_global_route {
-                dgid: raw::ibv_gid { raw: gid.octets() },
-                flow_label: 0,
-                sgid_index: self.gid_index,
-                hop_limit: self.hop_limit,
-                traffic_class: self.traffic_class,
-            };
-        }
-        attributes
-    }
-}
-
-/// The remote end of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Peer {
-    /// Its address.
-    pub address: Address,
-    /// Its QPN.
-    pub queue_pair: u32,
-    /// The PSN of its first packet, 24 bits.
-    pub psn: u32,
-}
-
-/// The parameters of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Behaviour {
-    /// The path MTU in bytes: 256, 512, 1024, 2048 or 4096.
-    pub mtu: u32,
-    /// The retransmission timeout: 4.096 µs times two to the power of this.
-    pub timeout: u8,
-    /// Retransmissions, at most 7.
-    pub retries: u8,
-    /// Retries after receiver-not-ready; 7 is unlimited.
-    pub receiver_retries: u8,
-    /// The code of the pause that the remote end makes before such a retry (`min_rnr_timer`).
-    pub receiver_pause: u8,
-    /// Outstanding reads and atomics; the smaller value of both ends.
-    pub reads: u8,
-}
-
-impl Behaviour {
-    /// perftest's defaults: 14 (67 ms), 7, 7 and 12 (0.64 ms). One outstanding read is always allowed.
-    #[must_use]
-    pub fn of(mtu: u32) -> Self {
-        Self {
-            mtu,
-            timeout: 14,
-            retries: 7,
-            receiver_retries: 7,
-            receiver_pause: 12,
-            reads: 1,
         }
     }
 }
@@ -360,16 +261,32 @@ impl<S, D> QueuePair<S, D> {
 }
 
 impl<D> QueuePair<Reset, D> {
-    /// Moves to Init: sets the port and the remote access rights.
+    /// Moves to Init: sets the port, its first P_Key and the remote access rights.
     ///
     /// # Errors
     ///
     /// [`Error::Call`].
     pub fn init(self, port: u8, access: Access, qkey: u32) -> Result<QueuePair<Init, D>, Error> {
+        self.init_with_pkey(port, 0, access, qkey)
+    }
+
+    /// Moves to Init with the P_Key at this index of the port's table.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Call`].
+    pub fn init_with_pkey(
+        self,
+        port: u8,
+        pkey_index: u16,
+        access: Access,
+        qkey: u32,
+    ) -> Result<QueuePair<Init, D>, Error> {
         let attributes = raw::ibv_qp_attr {
             qp_state: state::IBV_QPS_INIT,
             port_num: port,
-            qp_access_flags: access.bits(),
+            pkey_index,
+            qp_access_flags: access.rights(),
             qkey,
             ..raw::ibv_qp_attr::default()
         };
@@ -406,7 +323,7 @@ impl<D> QueuePair<Init, D> {
             rq_psn: peer.psn,
             ah_attr: route.to(peer.address),
             max_dest_rd_atomic: behaviour.reads,
-            min_rnr_timer: behaviour.receiver_pause,
+            min_rnr_timer: behaviour.receiver_timer,
             ..raw::ibv_qp_attr::default()
         };
         let connected = mask::IBV_QP_STATE

@@ -22,7 +22,8 @@ pub struct Access {
     pub remote_read: bool,
     /// Remote atomic operations.
     pub remote_atomic: bool,
-    /// Relaxed ordering: writes of a message may arrive in any order, so the last word does not imply the others.
+    /// Relaxed ordering: writes of a message may arrive in any order, so the last word does not imply the others. A kernel or a NIC
+    /// without it ignores the flag.
     pub relaxed_ordering: bool,
 }
 
@@ -35,6 +36,15 @@ impl Access {
         remote_atomic: true,
         relaxed_ordering: false,
     };
+
+    /// Without the order of writes, which belongs to memory.
+    pub(crate) fn rights(self) -> u32 {
+        Self {
+            relaxed_ordering: false,
+            ..self
+        }
+        .bits()
+    }
 
     pub(crate) fn bits(self) -> u32 {
         use raw::ibv_access_flags as flags;

@@ -28,6 +28,12 @@ pub fn exchange_offers(end: &End, control: &mut Control, room: usize) -> Result<
     let Message::Offer(theirs) = control.receive(Duration::ZERO)? else {
         return Err(StepError::OutOfStep);
     };
+    if !is_one_partition(ours.pkey, theirs.pkey) {
+        return Err(StepError::Partitions {
+            ours: ours.pkey,
+            theirs: theirs.pkey,
+        });
+    }
     match (
         ours.ethernet == theirs.ethernet,
         theirs.half == half(room) as u64,
@@ -36,6 +42,12 @@ pub fn exchange_offers(end: &End, control: &mut Control, room: usize) -> Result<
         (true, false) => Err(StepError::OutOfStep),
         (false, _) => Err(StepError::Links),
     }
+}
+
+/// True if ports with these P_Keys can talk to each other: the lower 15 bits name the partition, and one of both is a full member.
+fn is_one_partition(ours: u16, theirs: u16) -> bool {
+    const FULL: u16 = 0x8000;
+    (ours ^ theirs) & !FULL == 0 && (ours | theirs) & FULL != 0
 }
 
 /// Note that only one end's GPU is simulated.
@@ -55,4 +67,32 @@ pub fn check_word(end: &End, expected: u64) -> Result<Option<String>, StepError>
 /// Timeout of a transfer: one second, and one for each megabyte, which emulated machines reach.
 pub fn allowance(bytes: usize) -> Duration {
     Duration::from_secs(1) + Duration::from_micros(bytes as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_one_partition;
+
+    #[test]
+    fn partitions() {
+        for (ours, theirs, expected) in [
+            (0xffff, 0xffff, true),
+            (0xffff, 0x7fff, true),
+            // Two limited members.
+            (0x7fff, 0x7fff, false),
+            (0x8001, 0xffff, false),
+            (0x8001, 0x0001, true),
+        ] {
+            assert_eq!(
+                is_one_partition(ours, theirs),
+                expected,
+                "{ours:#x} {theirs:#x}"
+            );
+            assert_eq!(
+                is_one_partition(theirs, ours),
+                expected,
+                "{theirs:#x} {ours:#x}"
+            );
+        }
+    }
 }

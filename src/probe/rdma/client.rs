@@ -8,20 +8,22 @@ use verbs::{Failure, Transport};
 
 use super::agree::{allowance, check_word, exchange_offers, report_failure, simulated_note};
 use super::connected::{ConnectedQueuePair, connect_queue_pairs};
-use super::control::{Control, Flow, Message, Step, expect};
+use super::control::{Control, Flow, Message, Offer, Step, expect};
+use super::counters::report_counters;
 use super::curve::{Chunking, Curve};
 use super::curve_plan::curve_cases;
 use super::device::Device;
 use super::end::End;
 use super::kind::{Kind, name};
 use super::memory_paths::CHUNK;
+use super::options::RelaxedOrdering;
 use super::ping_pong::{First, ping_pong, prepare};
-use super::plan::{TestCase, depth_of, test_cases};
+use super::plan::{Planned, TestCase, depth_of, test_cases};
 use super::purpose::Role;
 use super::queue_pair::Post;
 use super::staged;
 use super::stream::{drive, operation};
-use super::task::{MemoryPath, Task};
+use super::task::{MemoryPath, Part, Task};
 use crate::model::{ProbeResult, ProbeVerdict};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
@@ -37,6 +39,9 @@ const SAMPLES: (f64, f64) = (4.0, 400.0);
 const PING_PONGS: (f64, f64) = (20.0, 10_000.0);
 /// From this message size the link limits the bandwidth.
 pub const LIMITED_BY_LINK: usize = 1 << 20;
+
+/// Ends the name of a bandwidth with strict order, measured beside one with relaxed order.
+const STRICT: &str = ".strict";
 
 /// Runs all test cases, and reports their results.
 pub fn client(
@@ -55,7 +60,11 @@ pub fn client(
                 .map_or("verbs", MemoryPath::name)
                 .to_owned(),
         },
-        numa: None,
+        numa: match &task.part {
+            Part::Both(place, _) | Part::Client(place) | Part::Server(place) => {
+                place.node.as_ref().map(|(node, _)| *node)
+            }
+        },
     };
     let mut client = Client {
         end,
@@ -66,6 +75,7 @@ pub fn client(
         seed: 0,
         doing: String::new(),
         best_chunk: None,
+        planned: None,
     };
     let done = client.run();
     let (end, control) = (client.end, client.control);
@@ -86,6 +96,8 @@ struct Client<'l, 't> {
     doing: String,
     /// The best chunk of pipelined messages, and the seconds of a message.
     best_chunk: Option<(usize, f64)>,
+    /// Its test case.
+    planned: Option<Planned>,
 }
 
 impl Client<'_, '_> {
@@ -98,15 +110,11 @@ impl Client<'_, '_> {
         if ours != theirs {
             self.reporter.note(simulated_note(theirs))?;
         }
-        let (ours, theirs) = (self.end.mtu, other.mtu);
-        if ours != theirs {
-            let least = ours.min(theirs);
-            self.reporter.note(format!(
-                "the MTUs of the two ports are {ours} and {theirs} bytes: {least} is used"
-            ))?;
+        for note in connection_notes(self.task, self.end, &other) {
+            self.reporter.note(note)?;
         }
         let (test_cases, left_out) = match self.task.curve() {
-            Some(curve) => (curve_cases(curve, &self.task.terms, self.end, &other), None),
+            Some(curve) => (curve_cases(curve, self.task, self.end, &other), None),
             None => test_cases(self.task, self.end, &other),
         };
         if let Some(why) = left_out {
@@ -121,9 +129,12 @@ impl Client<'_, '_> {
             self.reporter.result(result)?;
         }
         self.reporter.expect_more(test_cases.len() as u64);
-        for test_case in test_cases {
+        for planned in test_cases {
             // Each test case has queue pairs and a memory region of its own, which are destroyed with it.
-            let purpose = test_case.purpose(self.task.queue_pairs);
+            let Planned {
+                test_case, purpose, ..
+            } = planned;
+            self.planned = Some(planned);
             self.control.send(Message::Step(Step::Connect(purpose)))?;
             let mut connected =
                 connect_queue_pairs(self.end, purpose, Role::Requester, &other, self.control)?;
@@ -142,7 +153,15 @@ impl Client<'_, '_> {
             drop(connected);
             self.disconnect()?;
         }
-        Ok(self.control.send(Message::Step(Step::End))?)
+        self.control.send(Message::Step(Step::End))?;
+        let Message::Counters(rises) = self.control.receive(Duration::ZERO)? else {
+            return Err(StepError::OutOfStep);
+        };
+        // On this machine the child reads them itself, whatever happens.
+        if matches!(self.task.part, Part::Client(_)) {
+            report_counters(self.reporter, &self.task.subject, true, rises)?;
+        }
+        Ok(())
     }
 
     /// Waits until the remote end destroyed its objects of the test case: no rkey is valid any more.
@@ -333,7 +352,7 @@ impl Client<'_, '_> {
         let result = self
             .about
             .bandwidth(&label, bytes, verified, &samples, self.promise(bytes));
-        self.report(result, wrong)
+        self.report(self.ordered(result), wrong)
     }
 
     /// Fills the memory with what is sent, or with what a read replaces.
@@ -365,6 +384,17 @@ impl Client<'_, '_> {
         })?)
     }
 
+    /// A result with the order of its writes.
+    fn ordered(&self, mut result: ProbeResult) -> ProbeResult {
+        if let Some(planned) = self.planned {
+            result.relaxed_ordering = Some(planned.purpose.relaxed_ordering);
+            if planned.is_strict_twin {
+                result.name.push_str(STRICT);
+            }
+        }
+        result
+    }
+
     /// Both ends write at once: the result is the sum of both directions.
     fn both(
         &mut self,
@@ -394,9 +424,8 @@ impl Client<'_, '_> {
         })?;
         let together = |seconds: &f64| 1.0 / (1.0 / seconds.max(1e-12) + 1.0 / theirs);
         let samples: Vec<f64> = samples.iter().map(together).collect();
-        Ok(self
-            .reporter
-            .result(self.about.bandwidth(label, bytes, 0, &samples, None))?)
+        let result = self.about.bandwidth(label, bytes, 0, &samples, None);
+        Ok(self.reporter.result(self.ordered(result))?)
     }
 
     /// The name of a result.
@@ -471,9 +500,8 @@ impl Client<'_, '_> {
             let samples = drive(this.end, connected, flow, false, this.control)?;
             Ok((samples, this.finish_step(time)?))
         })?;
-        Ok(self
-            .reporter
-            .result(self.about.rate(label, bytes, &samples))?)
+        let result = self.about.rate(label, bytes, &samples);
+        Ok(self.reporter.result(self.ordered(result))?)
     }
 
     /// Bandwidth without GPUDirect RDMA.
@@ -505,7 +533,7 @@ impl Client<'_, '_> {
             ..self.about.clone()
         };
         let result = about.bandwidth(label, bytes, bytes, &samples, None);
-        self.report(result, wrong)
+        self.report(self.ordered(result), wrong)
     }
 
     fn ping_pong(
@@ -565,6 +593,33 @@ impl Client<'_, '_> {
         }
         Ok(())
     }
+}
+
+/// What a user must know about a connection.
+fn connection_notes(task: &Task, end: &End, other: &Offer) -> Vec<String> {
+    let mut notes = Vec::new();
+    let (ours, theirs) = (end.mtu, other.mtu);
+    let used = task.settings.mtu(ours, theirs);
+    if ours != theirs {
+        notes.push(format!(
+            "the MTUs of the two ports are {ours} and {theirs} bytes: {used} is used"
+        ));
+    }
+    if let Some(mtu) = task.settings.mtu.filter(|mtu| *mtu > used) {
+        notes.push(format!(
+            "an MTU of {mtu} bytes is more than the ports allow: {used} is used"
+        ));
+    }
+    if task.relaxed_ordering != RelaxedOrdering::Off {
+        match (&end.relaxed_ordering, other.relaxed_ordering) {
+            (Err(why), _) => notes.push(format!("relaxed ordering is off: {why}")),
+            (Ok(()), false) => {
+                notes.push("relaxed ordering is off: the remote end cannot use it".to_owned());
+            }
+            (Ok(()), true) => {}
+        }
+    }
+    notes
 }
 
 fn median(samples: &[f64]) -> f64 {

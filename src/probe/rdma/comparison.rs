@@ -3,7 +3,7 @@
 
 use super::options::Options;
 use super::pairs::task;
-use super::task::{Memory, MemoryPath, Place};
+use super::task::{Extent, Memory, MemoryPath, Place};
 use crate::model::{BackendChoice, BackendOutcome, ProbedEnd};
 use crate::probe::children::{ChildResult, Children};
 use crate::probe::scope::ProbeError;
@@ -28,7 +28,7 @@ pub fn compare(
             children.report.notes.push(NOTE.to_owned());
         }
         let mut task = task(options, &by(local, memory_path), &by(remote, memory_path));
-        task.brief = true;
+        task.extent = Extent::OneFigure;
         let ran = children.run(&task.subject.clone(), &task, &[])?;
         let goes_on = ran.go_on;
         last = Some(ran);
@@ -91,6 +91,7 @@ mod tests {
                 device: "mlx5_0".to_owned(),
                 number: 1,
                 gid: None,
+                pkey_index: 0,
                 simulated: false,
             },
             memory: Memory::Gpu(
@@ -107,6 +108,9 @@ mod tests {
             path: Some(63_000_000_000),
             expected: None,
             rate: None,
+            node: None,
+            functions: Vec::new(),
+            relaxed_ordering: None,
         }
     }
 
@@ -131,6 +135,11 @@ mod tests {
             mtu: 4096,
             gid_index: None,
             gid_kind: None,
+            pkey: None,
+            cpu_node: None,
+            cpus: None,
+            memory_node: None,
+            relaxed_ordering: None,
             memory_path: works.first().map(|name| (*name).to_owned()),
             memory_paths: works.iter().enumerate().map(choice).collect(),
             class: None,

@@ -1,6 +1,6 @@
 //! A connection: connected queue pairs and their completions.
 
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use gdsync::wire::RemoteAddress;
@@ -19,15 +19,14 @@ const POLLS_PER_CHECK: u32 = 4096;
 
 /// Polls between two yields. On a single CPU a busy loop would block the thread that it waits for;
 /// with more CPUs no reply of a NIC takes so long.
-static YIELD_INTERVAL: LazyLock<u32> =
-    LazyLock::new(|| match std::thread::available_parallelism() {
-        Ok(cpus) if cpus.get() < 2 => 4,
+static YIELD_INTERVAL: OnceLock<u32> = OnceLock::new();
+
+/// Sets how many CPUs an end has, before the ends keep to some of them.
+pub fn count_cpus(cpus: u64) {
+    YIELD_INTERVAL.get_or_init(|| match cpus {
+        0 | 1 => 4,
         _ => POLLS_PER_CHECK,
     });
-
-/// Counts the CPUs, before the ends keep to some of them.
-pub fn count_cpus() {
-    LazyLock::force(&YIELD_INTERVAL);
 }
 
 /// A queue pair connected to one of the remote end.
@@ -92,7 +91,7 @@ pub fn connect_queue_pairs(
         None => RemoteAddress { address: 0, key: 0 },
     };
     let connect = |(made, theirs): (Unconnected, _)| {
-        let (pair, completions) = made.connect(end, purpose.transport, other, theirs)?;
+        let (pair, completions) = made.connect(end, purpose, other, theirs)?;
         let [sent, received] = completions.map(|completions| Queue::new(completions, end.timeout));
         Ok(ConnectedQueuePair {
             pair,
@@ -155,7 +154,7 @@ impl PollTimer {
             begun: None,
             timeout,
             polls: 0,
-            yield_interval: *YIELD_INTERVAL,
+            yield_interval: *YIELD_INTERVAL.get().unwrap_or(&POLLS_PER_CHECK),
         }
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::counters::Rise;
 use super::kind::Kind;
 use super::purpose::Purpose;
 use crate::probe::channel::Channel;
@@ -27,6 +28,8 @@ pub enum Message {
     Ready,
     /// The sender finished its part of the step.
     Done,
+    /// From the server: counters that rose since it was ready, after [`Step::End`].
+    Counters(Vec<Rise>),
     /// From the server: the error in the bytes that arrived; none if they are right.
     Found(Option<String>),
 }
@@ -53,6 +56,10 @@ pub struct Offer {
     pub seen: bool,
     /// Its memory is a simulated GPU's.
     pub simulated: bool,
+    /// Its NIC may relax the order of writes into its memory.
+    pub relaxed_ordering: bool,
+    /// The P_Key of its packets.
+    pub pkey: u16,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

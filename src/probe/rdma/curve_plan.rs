@@ -6,15 +6,15 @@ use super::control::Offer;
 use super::curve::{Chunking, Curve};
 use super::end::End;
 use super::kind::Kind;
-use super::plan::TestCase;
-use super::task::{Memory, MemoryPath, Place};
+use super::plan::{Planned, TestCase, planned};
+use super::task::{Memory, MemoryPath, Place, Task};
 use crate::probe::depth::Terms;
 
 /// The test cases between two ends; none if the curve needs GPUDirect RDMA, and an end does not have it.
-pub fn curve_cases(curve: Curve, terms: &Terms, end: &End, other: &Offer) -> Vec<TestCase> {
+pub fn curve_cases(curve: Curve, task: &Task, end: &End, other: &Offer) -> Vec<Planned> {
     match curve.is_direct() && (end.is_staged() || other.staged) {
         true => Vec::new(),
-        false => curve.test_cases(terms),
+        false => planned(task, curve.test_cases(&task.terms), end, other),
     }
 }
 

@@ -1,19 +1,26 @@
 //! One end: an open port, and memory that is registered with its NIC.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use gpu::Pattern;
 use verbs::{Context, Event, Gid, GidKind, LinkLayer, PortState};
 
 use super::control::Offer;
+use super::counters::Baseline;
 use super::device::{Device, MemoryRegion, SIMULATED_MTU, SIMULATED_READS};
 use super::memory::{Store, half};
 use super::memory_paths::{PathSelection, select_path};
+use super::nodes::memory_node;
 use super::purpose::{Purpose, Role};
 use super::task::{Memory, MemoryPath, Place, Port};
 use crate::model::ProbedEnd;
+use crate::probe::cpus::current_cpus;
 use crate::probe::failure::StepError;
 use crate::probe::integrity::Wrong;
+
+/// The P_Key of the default partition, of a full member.
+const DEFAULT_PKEY: u16 = 0xffff;
 
 pub struct End {
     pub device: Device,
@@ -26,6 +33,13 @@ pub struct End {
     /// The memory under test: the first half is sent from and arrived at, the second is the other end's in turns.
     pub store: Store,
     pub selection: PathSelection,
+    /// Whether the memory can be registered with relaxed ordering, or why not.
+    pub relaxed_ordering: Result<(), String>,
+    pkey: u16,
+    /// The NUMA node of its host memory.
+    memory_node: Option<u32>,
+    /// The counters of its port at the start.
+    pub counters: Arc<Baseline>,
     /// How long a completion may take.
     pub timeout: Duration,
 }
@@ -47,10 +61,17 @@ impl End {
                 mtu: SIMULATED_MTU,
                 reads: SIMULATED_READS,
                 layer: LinkLayer::InfiniBand,
+                pkey: DEFAULT_PKEY,
             },
         };
         let store = Store::take(&place.memory, half(room) * 2)?;
+        // Its pages come from the node of this thread.
+        if store.is_seen() {
+            store.clear(0, half(room) * 2)?;
+        }
         let selection = select_path(&device, &place.memory, &store)?;
+        let relaxed_ordering = selection.try_relaxed_ordering(&device, &store);
+        let memory_node = store.host_address().and_then(memory_node);
         Ok(Self {
             port: port.clone(),
             gid: link.gid,
@@ -61,6 +82,10 @@ impl End {
             device,
             store,
             selection,
+            relaxed_ordering,
+            pkey: link.pkey,
+            memory_node,
+            counters: Arc::new(Baseline::read(place)),
             timeout,
         })
     }
@@ -112,6 +137,11 @@ impl End {
                 }
                 .to_owned()
             }),
+            pkey: Some(self.pkey),
+            cpu_node: place.node.as_ref().map(|(node, _)| *node),
+            cpus: current_cpus().map(|cpus| cpus.to_string()),
+            memory_node: self.memory_node,
+            relaxed_ordering: place.relaxed_ordering,
             memory_path: self
                 .selection
                 .memory_path
@@ -137,6 +167,8 @@ impl End {
             pinned: self.selection.pinned.is_some(),
             seen: self.store.is_seen(),
             simulated: self.is_simulated(),
+            relaxed_ordering: self.relaxed_ordering.is_ok(),
+            pkey: self.pkey,
         }
     }
 
@@ -204,6 +236,7 @@ struct Link {
     mtu: u32,
     reads: u8,
     layer: LinkLayer,
+    pkey: u16,
 }
 
 impl Link {
@@ -230,12 +263,24 @@ impl Link {
                 })?)
             }
         };
+        let pkey = match context.pkey(port.number, port.pkey_index) {
+            Ok(pkey) => pkey,
+            // A library without the function.
+            Err(verbs::Error::Missing { .. }) if port.pkey_index == 0 => DEFAULT_PKEY,
+            Err(_) => {
+                return Err(StepError::NoPkey {
+                    port: named(),
+                    index: port.pkey_index,
+                });
+            }
+        };
         Ok(Self {
             gid,
             lid: found.lid,
             mtu: found.active_mtu.unwrap_or(1024),
             reads: context.limits()?.reads,
             layer: found.link_layer,
+            pkey,
         })
     }
 }

@@ -130,6 +130,14 @@ impl Store {
         }
     }
 
+    /// The address of ordinary and huge pages of the host.
+    pub fn host_address(&self) -> Option<u64> {
+        match self {
+            Self::Host(buffer) => Some(buffer.address()),
+            Self::Pinned(_) | Self::Device { .. } => None,
+        }
+    }
+
     /// True if the CPU can poll bytes that a NIC writes.
     pub fn is_seen(&self) -> bool {
         matches!(self, Self::Host(_) | Self::Pinned(_))

@@ -78,6 +78,34 @@ pub fn select_path(
 }
 
 impl PathSelection {
+    /// Tries a registration with relaxed ordering; it is destroyed. Returns why it fails.
+    pub fn try_relaxed_ordering(&self, device: &Device, store: &Store) -> Result<(), String> {
+        let access = Access {
+            relaxed_ordering: true,
+            ..TRIAL
+        };
+        let domain = match device {
+            Device::Verbs { domain, .. } => domain,
+            Device::Sim(_) => return Err("the simulated NIC writes in order".to_owned()),
+        };
+        let tried = match (store, self.memory_path, &self.pinned) {
+            (Store::Host(buffer), ..) => domain.register(buffer, access).map_err(describe),
+            (Store::Pinned(memory), ..) => domain.register_host(memory, access).map_err(describe),
+            (Store::Device { memory, .. }, Some(memory_path), pinned) => {
+                match (memory_path.direct(), pinned) {
+                    (Some(direct), _) => {
+                        let tried = domain.register_by(direct, memory, access);
+                        tried.map_err(describe)
+                    }
+                    (None, Some(host)) => domain.register_host(host, access).map_err(describe),
+                    (None, None) => return Ok(()),
+                }
+            }
+            (Store::Device { .. }, None, _) => return Ok(()),
+        };
+        tried.map(drop)
+    }
+
     /// Registers the memory of a test case, with the access that the case needs.
     pub fn register(
         &self,
@@ -241,6 +269,10 @@ fn choice(memory_path: MemoryPath, outcome: BackendOutcome, why: String) -> Back
 fn reason(memory_path: MemoryPath, error: &MemoryPathError) -> String {
     let advice = advice(memory_path.name(), error);
     format!("{}{advice}", sentence(error))
+}
+
+fn describe(error: impl std::error::Error + 'static) -> String {
+    sentence(&error)
 }
 
 /// Advice to append to an error.

@@ -3,9 +3,12 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 use super::rendezvous::Secret;
+use super::settings::Settings;
 use super::task::MemoryPath;
-use crate::probe::scope::Scope;
+use crate::probe::scope::{Nodes, Scope};
 
 /// A NIC's port as a person names it: `mlx5_0` or `mlx5_0:1`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +29,16 @@ pub enum MemoryKind {
     /// The host's, pinned by a GPU's driver.
     Pinned,
     Gpu,
+}
+
+/// Whether a NIC may relax the order of its writes where bandwidth is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RelaxedOrdering {
+    On,
+    Off,
+    /// Both ways, each bandwidth twice.
+    Both,
 }
 
 /// Location of the remote end.
@@ -58,8 +71,15 @@ pub struct Options {
     /// The NICs; empty for the best ones.
     pub devices: Vec<Named>,
     pub remote: RemoteEnd,
-    /// The index of the GID, of every port.
-    pub gid: Option<u8>,
+    /// The indices of the GIDs, of every port; empty for the best one. Each is used in turn.
+    pub gids: Vec<u8>,
+    /// The index of the P_Key, of every port.
+    pub pkey_index: u16,
+    /// How packets are addressed and retried.
+    pub settings: Settings,
+    pub relaxed_ordering: RelaxedOrdering,
+    /// The NUMA nodes of the CPUs and of host memory; none for the NIC's, and a short comparison with another one.
+    pub nodes: Option<Nodes>,
     /// Every GPU with every NIC, one figure each.
     pub all: bool,
     /// Queue pairs that move the bandwidth.

@@ -3,7 +3,7 @@
 use super::across::Across as _;
 use super::curve::Curve;
 use super::options::{MemoryKind, Named, Options};
-use super::task::{Memory, Part, Place, Port, Task};
+use super::task::{Extent, Memory, Part, Place, Port, Task};
 use crate::probe::machine::{Machine, ProbedNic};
 use crate::probe::target::Target;
 
@@ -30,10 +30,10 @@ pub fn places(
             Memory::Host
         };
         let ports = if wanted.is_empty() { up(nics) } else { wanted };
-        return Ok(ports
+        let places = ports
             .into_iter()
-            .map(|(nic, port)| place(options, nic, port, &memory, None))
-            .collect());
+            .map(|(nic, port)| place(options, nic, port, &memory, None));
+        return Ok(places.flat_map(|place| each_gid(options, &place)).collect());
     }
     let mut places = Vec::new();
     for gpu in gpus {
@@ -50,10 +50,26 @@ pub fn places(
         places.extend(
             ports
                 .into_iter()
-                .map(|(nic, port)| place(options, nic, port, &memory, Some(gpu))),
+                .map(|(nic, port)| place(options, nic, port, &memory, Some(gpu)))
+                .flat_map(|place| each_gid(options, &place)),
         );
     }
     Ok(places)
+}
+
+/// An end with each of the selected GIDs.
+fn each_gid(options: &Options, place: &Place) -> Vec<Place> {
+    match options.gids.as_slice() {
+        [] | [_] => vec![place.clone()],
+        gids => gids.iter().map(|gid| with_gid(place, *gid)).collect(),
+    }
+}
+
+fn with_gid(place: &Place, gid: u8) -> Place {
+    let mut place = place.clone();
+    place.subject = format!("{} GID {gid}", place.subject);
+    place.port.gid = Some(gid);
+    place
 }
 
 /// The remote end on this machine: the named port, with memory of the GPU whose best NIC it is, else of the local GPU.
@@ -80,9 +96,13 @@ pub fn remote(
         ),
         plain => (plain.clone(), None),
     };
-    Ok(Place {
+    let remote = Place {
         curve: local.curve,
         ..place(options, nic, port, &memory, gpu.as_ref())
+    };
+    Ok(match local.port.gid {
+        Some(gid) if options.gids.len() > 1 => with_gid(&remote, gid),
+        _ => remote,
     })
 }
 
@@ -132,6 +152,7 @@ pub fn port_of(
         device: nic.name.clone(),
         number,
         gid,
+        pkey_index: 0,
         simulated: false,
     })
 }
@@ -203,7 +224,8 @@ fn place(
         port: Port {
             device: nic.name.clone(),
             number: port,
-            gid: options.gid,
+            gid: options.gids.first().copied(),
+            pkey_index: options.pkey_index,
             simulated: options.simulates_nic(),
         },
         memory: memory.clone(),
@@ -220,6 +242,9 @@ fn place(
                 .find(|(number, _)| *number == port)
                 .and_then(|(_, rate)| *rate),
         },
+        node: None,
+        functions: nic.functions.clone(),
+        relaxed_ordering: nic.relaxed_ordering,
     }
 }
 
@@ -264,7 +289,12 @@ pub fn new_task(options: &Options, subject: String, part: Part, limit: Option<u6
         limit,
         room: options.room(),
         queue_pairs: options.queue_pairs,
-        brief: options.all,
+        settings: options.settings,
+        relaxed_ordering: options.relaxed_ordering,
+        extent: match options.all {
+            true => Extent::OneFigure,
+            false => Extent::Whole,
+        },
         terms: options.scope.terms.clone(),
     }
 }

@@ -4,7 +4,8 @@ use super::across::{self, Across, RemotePlace, report_impossible};
 use super::client::LIMITED_BY_LINK;
 use super::comparison::compare;
 use super::control::Message;
-use super::options::{MemoryKind, Named, Options, RemoteEnd};
+use super::nodes::{self, on_nodes, remote_on_node};
+use super::options::{MemoryKind, Named, Options, RelaxedOrdering, RemoteEnd};
 use super::pairs::{curves, new_task, places, remote, served, task};
 use super::perftest;
 use super::plan::MAX_MESSAGE;
@@ -52,10 +53,16 @@ impl Probe for Options {
             true => curves(self, &nics, &found),
             false => found,
         };
+        let found = on_nodes(self, machine, &nics, found)?;
         match &self.remote {
-            RemoteEnd::Here(named) => {
-                measure_local(self, &nics, children, &gpus, &found, named.as_ref())
-            }
+            RemoteEnd::Here(named) => measure_local(
+                self,
+                (machine, &nics),
+                children,
+                &gpus,
+                &found,
+                named.as_ref(),
+            ),
             RemoteEnd::At { .. } | RemoteEnd::Comes(..) | RemoteEnd::Launched(..) => {
                 across::run(self, children, &found)
             }
@@ -63,6 +70,11 @@ impl Probe for Options {
     }
 
     fn finish(&self, report: &mut ProbeReport) {
+        if !self.simulates_nic() && !matches!(self.remote, RemoteEnd::Comes(..)) {
+            report.packets = Some(self.settings.reported());
+        }
+        report.notes.extend(forbidden_ordering(self, report));
+        report.notes.extend(nodes::costs(&report.results));
         if self.simulates_nic() {
             report.notes.push(SIMULATED.to_owned());
         }
@@ -182,6 +194,24 @@ impl Across for Options {
     }
 }
 
+/// Note of NICs whose PCI Express keeps them from relaxed ordering.
+fn forbidden_ordering(options: &Options, report: &ProbeReport) -> Option<String> {
+    let forbidden = report
+        .ends
+        .iter()
+        .filter(|end| end.relaxed_ordering == Some(false));
+    let mut names: Vec<&str> = forbidden.map(|end| end.device.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    (options.relaxed_ordering != RelaxedOrdering::Off && !names.is_empty()).then(|| {
+        format!(
+            "Relaxed ordering is requested and has no effect: PCI Express forbids it to {} (bit 4 of Device Control): see \
+             gdr doctor --only rdma.write-ordering.",
+            names.join(", ")
+        )
+    })
+}
+
 /// The NIC of `--sim`.
 fn simulated_nic() -> ProbedNic {
     ProbedNic {
@@ -220,7 +250,7 @@ fn gpus(
 
 fn measure_local(
     options: &Options,
-    nics: &[ProbedNic],
+    (machine, nics): (&Machine, &[ProbedNic]),
     children: &mut Children<'_>,
     gpus: &[Target],
     found: &[Place],
@@ -228,7 +258,7 @@ fn measure_local(
 ) -> Result<(), ProbeError> {
     for local in found {
         let remote = match named.map(|named| remote(options, nics, gpus, named, local)) {
-            Some(Ok(remote)) => remote,
+            Some(Ok(remote)) => remote_on_node(options, machine, nics, local, remote)?,
             Some(Err(why)) => {
                 report_impossible::<Options>(children, why);
                 return Ok(());
@@ -239,6 +269,9 @@ fn measure_local(
         let mut ran = children.run(&task.subject.clone(), &task, &[])?;
         if ran.go_on && local.curve.is_none() {
             ran = compare(options, children, local, &remote)?.unwrap_or(ran);
+        }
+        if ran.go_on && local.curve.is_none() {
+            ran = nodes::compare(options, machine, children, local, &remote)?.unwrap_or(ran);
         }
         if !ran.go_on {
             break;

@@ -9,8 +9,10 @@ use super::curve::Chunking;
 use super::device::Device;
 use super::end::End;
 use super::kind::Kind;
+use super::options::RelaxedOrdering;
 use super::purpose::{Purpose, Traffic};
-use super::task::Task;
+use super::settings::Settings;
+use super::task::{Extent, Task};
 use crate::probe::depth::{Depth, Terms};
 
 /// Verified operations of each transport. A plain UC write is left out: its arrival cannot be detected.
@@ -60,15 +62,33 @@ pub enum TestCase {
     Chunked(usize, Chunking),
 }
 
+/// A test case with its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Planned {
+    pub test_case: TestCase,
+    pub purpose: Purpose,
+    /// It is measured with relaxed ordering too: its result has a name of its own.
+    pub is_strict_twin: bool,
+}
+
 impl TestCase {
+    fn is_bandwidth(self) -> bool {
+        matches!(
+            self,
+            Self::Stream(..) | Self::Both(_) | Self::Rate(_) | Self::Staged(_)
+        )
+    }
+
     /// The purpose of its connection. `pairs` is the number of queue pairs for bandwidth.
-    pub fn purpose(self, pairs: u32) -> Purpose {
+    fn purpose(self, pairs: u32, settings: Settings, relaxed_ordering: bool) -> Purpose {
         let reliable = |pairs, kind, bytes, traffic| Purpose {
             transport: Transport::Rc,
             pairs,
             kind,
             bytes,
             traffic,
+            relaxed_ordering,
+            settings,
         };
         match self {
             Self::Verify(transport, kind, bytes) => Purpose {
@@ -101,9 +121,9 @@ const RELIABLE: &str =
     "UC and UD are not verified: the simulated NIC has reliable connections only";
 
 /// The test cases between two ends, in order, and a note about omitted ones.
-pub fn test_cases(task: &Task, end: &End, other: &Offer) -> (Vec<TestCase>, Option<&'static str>) {
+pub fn test_cases(task: &Task, end: &End, other: &Offer) -> (Vec<Planned>, Option<&'static str>) {
     let ends = Ends {
-        mtu: end.mtu.min(other.mtu) as usize,
+        mtu: task.settings.mtu(end.mtu, other.mtu) as usize,
         staged: end.is_staged() || other.staged,
         gpus: end.selection.pinned.is_some() && other.pinned,
         seen: end.store.is_seen() && other.seen,
@@ -121,7 +141,36 @@ pub fn test_cases(task: &Task, end: &End, other: &Offer) -> (Vec<TestCase>, Opti
         } => Some(ONE_GPU),
         _ => None,
     };
-    (test_cases_of(task, ends), left_out)
+    let planned = planned(task, test_cases_of(task, ends), end, other);
+    (planned, left_out)
+}
+
+/// The test cases with their connections.
+pub fn planned(task: &Task, cases: Vec<TestCase>, end: &End, other: &Offer) -> Vec<Planned> {
+    let may_relax = end.relaxed_ordering.is_ok() && other.relaxed_ordering;
+    let cases = cases.into_iter();
+    cases
+        .flat_map(|test_case| plan(task, test_case, may_relax))
+        .collect()
+}
+
+/// A test case once, or with relaxed and with strict order.
+fn plan(task: &Task, test_case: TestCase, may_relax: bool) -> Vec<Planned> {
+    let orders: &[bool] = match task.relaxed_ordering {
+        // Where memory is polled, or bytes are compared without a completion, the order matters.
+        _ if !may_relax || !test_case.is_bandwidth() => &[false],
+        RelaxedOrdering::On => &[true],
+        // A curve has one bandwidth.
+        RelaxedOrdering::Both if task.curve().is_some() => &[true],
+        RelaxedOrdering::Off => &[false],
+        RelaxedOrdering::Both => &[true, false],
+    };
+    let planned = |relaxed: &bool| Planned {
+        test_case,
+        purpose: test_case.purpose(task.queue_pairs, task.settings, *relaxed),
+        is_strict_twin: orders.len() > 1 && !relaxed,
+    };
+    orders.iter().map(planned).collect()
 }
 
 /// Properties of the ends that select the test cases.
@@ -139,13 +188,23 @@ fn test_cases_of(task: &Task, ends: Ends) -> Vec<TestCase> {
     let terms = &task.terms;
     let sizes = terms.rdma_sizes();
     let most = sizes.last().copied().unwrap_or(1);
-    if task.brief {
-        let verify = TestCase::Verify(Transport::Rc, Kind::Write, most);
-        return match (ends.staged, ends.gpus) {
-            (true, true) => vec![verify, TestCase::Staged(most)],
-            (true, false) => vec![verify],
-            (false, _) => vec![verify, TestCase::Stream(Kind::Write, most)],
-        };
+    let bandwidth = match (ends.staged, ends.gpus) {
+        (true, true) => Some(TestCase::Staged(most)),
+        (true, false) => None,
+        (false, _) => Some(TestCase::Stream(Kind::Write, most)),
+    };
+    match task.extent {
+        Extent::Whole => {}
+        Extent::OneFigure => {
+            let verify = TestCase::Verify(Transport::Rc, Kind::Write, most);
+            return std::iter::once(verify).chain(bandwidth).collect();
+        }
+        Extent::NodeCost => {
+            let least = sizes.first().copied().unwrap_or(1);
+            let rate = (!ends.staged).then_some(TestCase::Rate(RATE));
+            let latency = std::iter::once(TestCase::PingPong(Kind::Send, least));
+            return latency.chain(bandwidth).chain(rate).collect();
+        }
     }
     let verified = |(transport, kinds): (Transport, &[Kind])| -> Vec<TestCase> {
         let longest = if transport == Transport::Ud {
@@ -280,6 +339,7 @@ mod tests {
                 device: "mlx5_0".to_owned(),
                 number: 1,
                 gid: None,
+                pkey_index: 0,
                 simulated: false,
             },
             memory: Memory::Host,
@@ -288,6 +348,9 @@ mod tests {
             path: None,
             expected: None,
             rate: None,
+            node: None,
+            functions: Vec::new(),
+            relaxed_ordering: None,
         };
         let terms = Terms {
             depth,
@@ -301,7 +364,12 @@ mod tests {
             limit: None,
             room: terms.rdma_room(),
             queue_pairs: 2,
-            brief: all,
+            settings: Settings::default(),
+            relaxed_ordering: RelaxedOrdering::On,
+            extent: match all {
+                true => Extent::OneFigure,
+                false => Extent::Whole,
+            },
             terms,
         }
     }
@@ -368,6 +436,35 @@ mod tests {
     }
 
     #[test]
+    fn relaxed_ordering_is_for_bandwidth() {
+        let [stream, write, send] = [
+            TestCase::Stream(Kind::Write, 8),
+            TestCase::PingPong(Kind::Write, 8),
+            TestCase::Verify(Transport::Rc, Kind::Send, 8),
+        ];
+        let orders = |wanted, test_case, may_relax| -> Vec<(bool, bool)> {
+            let task = Task {
+                relaxed_ordering: wanted,
+                ..task(Depth::Quick, &[8], false)
+            };
+            let planned = plan(&task, test_case, may_relax).into_iter();
+            planned
+                .map(|planned| (planned.purpose.relaxed_ordering, planned.is_strict_twin))
+                .collect()
+        };
+        use RelaxedOrdering::{Both, Off, On};
+        let strict = [(false, false)];
+        assert_eq!(orders(On, stream, true), [(true, false)]);
+        assert_eq!(orders(Off, stream, true), strict);
+        assert_eq!(orders(Both, stream, true), [(true, false), (false, true)]);
+        for wanted in [On, Off, Both] {
+            assert_eq!(orders(wanted, stream, false), strict, "{wanted:?}");
+            assert_eq!(orders(wanted, write, true), strict, "{wanted:?}");
+            assert_eq!(orders(wanted, send, true), strict, "{wanted:?}");
+        }
+    }
+
+    #[test]
     fn matrix_cell() {
         let task = task(Depth::Default, &[], true);
         let most = 64 << 20;
@@ -381,7 +478,7 @@ mod tests {
     #[test]
     fn purpose_of_test_cases() {
         let summary = |test_case: TestCase| {
-            let purpose = test_case.purpose(2);
+            let purpose = test_case.purpose(2, Settings::default(), false);
             (
                 purpose.transport,
                 purpose.pairs,

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use verbs::{Access, Transport};
 
 use super::kind::{Kind, transport};
+use super::settings::Settings;
 
 /// The properties of a test case that both ends need to connect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +21,10 @@ pub struct Purpose {
     /// Which ends make requests.
     #[serde(rename = "ways")]
     pub traffic: Traffic,
+    /// The NICs may relax the order of their writes.
+    pub relaxed_ordering: bool,
+    /// How packets are addressed and retried.
+    pub settings: Settings,
 }
 
 /// Which ends make requests.
@@ -61,7 +66,7 @@ impl Purpose {
             remote_write,
             remote_read: responds && self.kind == Kind::Read,
             remote_atomic,
-            relaxed_ordering: false,
+            relaxed_ordering: self.relaxed_ordering,
         }
     }
 
@@ -92,6 +97,8 @@ mod tests {
             kind,
             bytes: 8,
             traffic,
+            relaxed_ordering: false,
+            settings: Settings::default(),
         }
     }
 

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use gdsync::hca::{self, Hca as _, RetryPolicy, sim::SimHca};
 use gdsync::wire::{Event, Operation, RemoteAddress, Wqe};
 use verbs::{
-    Address, Behaviour, Completion, CompletionQueue, Datagram, Init, Peer, ProtectionDomain,
-    QueuePair, QueuePairOptions, Remote, Request, Route, Rts, Transport, Work,
+    Address, Completion, CompletionQueue, Datagram, Init, Peer, ProtectionDomain, QueuePair,
+    QueuePairOptions, Remote, Request, Rts, Transport, Work,
 };
 
 use super::control::{Endpoint, Offer};
@@ -158,7 +158,12 @@ impl Unconnected {
             qkey: qkey & QKEY,
         };
         Ok(Self::Verbs {
-            pair: Box::new(pair.init(end.port.number, purpose.access(role), endpoint.qkey)?),
+            pair: Box::new(pair.init_with_pkey(
+                end.port.number,
+                end.port.pkey_index,
+                purpose.access(role),
+                endpoint.qkey,
+            )?),
             endpoint,
             sent,
             received,
@@ -181,7 +186,7 @@ impl Unconnected {
     pub fn connect(
         self,
         end: &End,
-        transport: Transport,
+        purpose: Purpose,
         other: &Offer,
         theirs: Endpoint,
     ) -> Result<(ActiveQueuePair, [Completions; 2]), StepError> {
@@ -195,13 +200,14 @@ impl Unconnected {
                 },
                 Device::Verbs { domain, .. },
             ) => {
-                let route = Route::of(end.port.number, end.gid.map_or(0, |gid| gid.index as u8));
-                let behaviour = Behaviour {
-                    // Four seconds for an answer: a machine that is emulated, or busy, may be late.
-                    timeout: 20,
-                    reads: end.reads.min(other.reads).max(1),
-                    ..Behaviour::of(end.mtu.min(other.mtu))
-                };
+                let Purpose {
+                    transport,
+                    settings,
+                    ..
+                } = purpose;
+                let route = settings.route(&end.port, end.gid.map_or(0, |gid| gid.index as u8));
+                let reads = end.reads.min(other.reads).max(1);
+                let behaviour = settings.behaviour(settings.mtu(end.mtu, other.mtu), reads);
                 let address = Address {
                     lid: other.lid,
                     gid: other.gid,

@@ -61,7 +61,7 @@ fn serve(
             return Err(StepError::OutOfStep);
         };
         match step {
-            Step::End => return Ok(()),
+            Step::End => return Ok(control.send(Message::Counters(end.counters.rises()))?),
             Step::Connect(purpose) => {
                 drop(connection.take());
                 connection = Some(Connection::new(end, purpose, room, &other, control)?);
@@ -178,7 +178,9 @@ impl Connection {
     ) -> Result<Self, StepError> {
         let is_possible = (1..=MAX_PAIRS).contains(&purpose.pairs)
             && (1..=half(room)).contains(&purpose.bytes)
-            && (!purpose.kind.is_atomic() || purpose.bytes == WORD);
+            && (!purpose.kind.is_atomic() || purpose.bytes == WORD)
+            && purpose.settings.is_valid()
+            && (!purpose.relaxed_ordering || end.relaxed_ordering.is_ok());
         match is_possible {
             true => Ok(Self {
                 purpose,

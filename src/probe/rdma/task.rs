@@ -3,8 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::curve::Curve;
+use super::options::RelaxedOrdering;
+use super::settings::Settings;
 use crate::model::RdmaPath;
 use crate::probe::depth::Terms;
+use crate::probe::scope::Binding;
 use crate::probe::target::Target;
 
 /// A port of a NIC, and how it is addressed.
@@ -16,6 +19,8 @@ pub struct Port {
     pub number: u8,
     /// The index of its GID; none for the best one.
     pub gid: Option<u8>,
+    /// The index of its P_Key.
+    pub pkey_index: u16,
     /// It is the simulated NIC's.
     pub simulated: bool,
 }
@@ -108,6 +113,12 @@ pub struct Place {
     pub expected: Option<RdmaPath>,
     /// Bandwidth of the port, bytes per second.
     pub rate: Option<u64>,
+    /// The NUMA node whose CPUs and memory the end uses; none if it is not bound.
+    pub node: Option<Binding>,
+    /// The NIC's PCI function and the bridges above it.
+    pub functions: Vec<String>,
+    /// PCI Express allows the NIC to relax the order of its writes; none if unknown.
+    pub relaxed_ordering: Option<bool>,
 }
 
 /// The ends that one child has.
@@ -132,6 +143,17 @@ impl Task {
     }
 }
 
+/// How much of a connection is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Extent {
+    Whole,
+    /// The bandwidth of writes of the largest message.
+    OneFigure,
+    /// What a NUMA node changes: the latency of the smallest message, the bandwidth of the largest, and the message rate.
+    NodeCost,
+}
+
 /// A connection to prove and to measure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
@@ -144,8 +166,10 @@ pub struct Task {
     pub room: usize,
     /// Queue pairs that move the bandwidth.
     pub queue_pairs: u32,
-    /// One figure and no more: the bandwidth of writes of the largest message.
-    pub brief: bool,
+    /// How packets are addressed and retried; the server uses the client's.
+    pub settings: Settings,
+    pub relaxed_ordering: RelaxedOrdering,
+    pub extent: Extent,
     /// How much, and how long.
     pub terms: Terms,
 }

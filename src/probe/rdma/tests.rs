@@ -3,6 +3,7 @@
 use super::control::{Message, Step};
 use super::kind::Kind;
 use super::purpose::{Purpose, Traffic};
+use super::settings::Settings;
 use verbs::Transport;
 
 fn connect(transport: Transport) -> Step {
@@ -12,6 +13,8 @@ fn connect(transport: Transport) -> Step {
         kind: Kind::Write,
         bytes: 8,
         traffic: Traffic::OneWay,
+        relaxed_ordering: true,
+        settings: Settings::default(),
     })
 }
 

@@ -6,6 +6,7 @@ mod calls;
 mod chart;
 mod copy;
 mod copy_chart;
+mod counters;
 mod curve;
 #[cfg(test)]
 mod curve_tests;

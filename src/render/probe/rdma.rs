@@ -1,10 +1,13 @@
 //! Results of RDMA transfers: ends, latency and bandwidth by size, and GPUs against NICs.
 
-use super::INDENT;
 use super::by_size::{bandwidths_by_size, latencies_by_size, small_figure};
+use super::counters::counters;
 use super::grid::grid;
 use super::lines::{failures, line_of, verified};
-use crate::model::{BackendOutcome, ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd, RdmaPath};
+use super::{INDENT, size};
+use crate::model::{
+    BackendOutcome, PacketSettings, ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd, RdmaPath,
+};
 use crate::render::Style;
 use crate::render::text::{Tone, printable, wrap};
 
@@ -15,13 +18,20 @@ const LATENCIES: [(&str, &str); 3] = [
     ("rdma.send.latency", "send"),
 ];
 /// The columns of bandwidths.
-const BANDWIDTHS: [(&str, &str); 5] = [
+const BANDWIDTHS: [(&str, &str); 10] = [
     ("rdma.write.bandwidth", "write"),
+    ("rdma.write.bandwidth.strict", "write, strict"),
     ("rdma.read.bandwidth", "read"),
+    ("rdma.read.bandwidth.strict", "read, strict"),
     ("rdma.send.bandwidth", "send"),
+    ("rdma.send.bandwidth.strict", "send, strict"),
     ("rdma.write.both.bandwidth", "both ways"),
+    ("rdma.write.both.bandwidth.strict", "both, strict"),
     ("rdma.staged.bandwidth", "staged"),
+    ("rdma.staged.bandwidth.strict", "staged, strict"),
 ];
+/// Ends the name of a bandwidth with strict order.
+const STRICT: &str = ".strict";
 /// A matrix with fewer rows is shown as a list.
 const MATRIX: usize = 2;
 
@@ -59,8 +69,12 @@ fn chapter(report: &ProbeReport, subject: &str, results: &[&ProbeResult], style:
     let title = wrap(&printable(subject), style.width, 0, INDENT);
     let mut text = format!("\n{}\n", style.paint(Tone::Strong, &title));
     text.push_str(&describe_ends(report, subject, style));
+    if let Some(line) = packets(report) {
+        text.push_str(&line_of(&line, style));
+    }
     text.push_str(&line_of(&verified(results), style));
     text.push_str(&failures(results, INDENT, style, false));
+    text.push_str(&counters(report, subject, style));
     text.push_str(&latencies(results, style));
     text.push_str(&bandwidths(results, style));
     text
@@ -106,6 +120,10 @@ fn place(end: &ProbedEnd, which: &str) -> String {
         });
     }
     parts.push(format!("MTU {}", end.mtu));
+    // The default partition is no news.
+    if let Some(pkey) = end.pkey.filter(|pkey| pkey & 0x7fff != 0x7fff) {
+        parts.push(format!("P_Key {pkey:#06x}"));
+    }
     if let Some(rate) = end.rate {
         parts.push(format!("{:.1} GB/s", rate as f64 / 1e9));
     }
@@ -117,6 +135,13 @@ fn place(end: &ProbedEnd, which: &str) -> String {
         "sim" => "memory of a SIMULATED GPU".to_owned(),
         _ => format!("memory of {gpu}"),
     });
+    match (end.cpu_node, end.memory_node) {
+        (Some(cpus), Some(memory)) if cpus != memory => {
+            parts.push(format!("CPUs of node {cpus}, its memory on node {memory}"));
+        }
+        (Some(cpus), _) => parts.push(format!("CPUs of node {cpus}")),
+        (None, _) => {}
+    }
     parts.join(", ")
 }
 
@@ -163,6 +188,9 @@ fn latencies(results: &[&ProbeResult], style: Style) -> String {
 
 fn bandwidths(results: &[&ProbeResult], style: Style) -> String {
     let mut text = bandwidths_by_size(results, &BANDWIDTHS, style);
+    for line in orderings(results) {
+        text.push_str(&line_of(&line, style));
+    }
     let rate = results
         .iter()
         .find(|result| result.name == "rdma.write.rate");
@@ -174,6 +202,73 @@ fn bandwidths(results: &[&ProbeResult], style: Style) -> String {
         text.push_str(&line_of(&line, style));
     }
     text
+}
+
+/// What relaxed ordering gains, at the largest message of each bandwidth that was measured both ways.
+fn orderings(results: &[&ProbeResult]) -> Vec<String> {
+    let gain = |(name, word): &(&str, &str)| {
+        let relaxed = name.strip_suffix(STRICT)?;
+        let largest = |name: &str| {
+            let found = results.iter().filter(|result| result.name == name);
+            found.max_by_key(|result| result.bytes).copied()
+        };
+        let (strict, relaxed) = (largest(name)?, largest(relaxed)?);
+        let ratio = relaxed.median? / strict.median.filter(|median| *median > 0.0)?;
+        let word = word.trim_end_matches(", strict");
+        Some(format!(
+            "relaxed ordering: {ratio:.2} times the bandwidth of strict order ({word}, {})",
+            size(relaxed.bytes?)
+        ))
+    };
+    BANDWIDTHS.iter().filter_map(gain).collect()
+}
+
+/// How packets are addressed and retried, where that is not the default.
+fn packets(report: &ProbeReport) -> Option<String> {
+    let packets = report.packets?;
+    let mut parts = Vec::new();
+    if packets.traffic_class != 0 {
+        let (class, dscp) = (packets.traffic_class, packets.traffic_class >> 2);
+        parts.push(format!("traffic class {class} (DSCP {dscp})"));
+    }
+    let mut add = |is_set: bool, text: String| {
+        if is_set {
+            parts.push(text);
+        }
+    };
+    let default = PacketSettings::DEFAULT;
+    add(
+        packets.service_level != default.service_level,
+        format!("service level {}", packets.service_level),
+    );
+    add(
+        packets.hop_limit != default.hop_limit,
+        format!("hop limit {}", packets.hop_limit),
+    );
+    add(
+        packets.flow_label != default.flow_label,
+        format!("flow label {:#x}", packets.flow_label),
+    );
+    if let Some(rate) = packets.static_rate {
+        add(true, format!("at most {rate} Gb/s"));
+    }
+    add(
+        packets.timeout != default.timeout,
+        format!("ack timeout {}", packets.timeout),
+    );
+    add(
+        packets.retries != default.retries,
+        format!("{} retries", packets.retries),
+    );
+    add(
+        packets.rnr_retries != default.rnr_retries,
+        format!("{} retries after RNR", packets.rnr_retries),
+    );
+    add(
+        packets.rnr_timer != default.rnr_timer,
+        format!("RNR timer {}", packets.rnr_timer),
+    );
+    (!parts.is_empty()).then(|| format!("packets: {}", parts.join(", ")))
 }
 
 /// Writes of the largest message, GPUs against NICs.

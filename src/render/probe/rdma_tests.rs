@@ -24,6 +24,11 @@ fn end(subject: &str, class: &str) -> ProbedEnd {
         mtu: 4096,
         gid_index: Some(3),
         gid_kind: Some("RoCE v2".to_owned()),
+        pkey: Some(0xffff),
+        cpu_node: Some(1),
+        cpus: Some("8-15".to_owned()),
+        memory_node: None,
+        relaxed_ordering: None,
         memory_path: Some("peermem".to_owned()),
         memory_paths: vec![BackendChoice {
             backend: "dma-buf".to_owned(),
@@ -84,7 +89,8 @@ fn shows_connections_and_matrix() {
 gdr probe rdma: node1, Linux, 6.8
 
 GPU0 mlx5_0:1
-  both ends: mlx5_0:1, Ethernet, GID 3 (RoCE v2), MTU 4096, 50.0 GB/s, memory of GPU0 (0000:03:00.0)
+  both ends: mlx5_0:1, Ethernet, GID 3 (RoCE v2), MTU 4096, 50.0 GB/s, memory of GPU0
+    (0000:03:00.0), CPUs of node 1
   GPUDirect RDMA with peermem; path PIX with 63.0 GB/s
   not by dma-buf: the kernel is too old
   verified 3.0 MiB in 1 check: all bytes are correct
@@ -100,7 +106,8 @@ GPU0 mlx5_0:1
   61.2 million writes of 8 bytes per second
 
 GPU0 mlx5_1:1
-  both ends: mlx5_0:1, Ethernet, GID 3 (RoCE v2), MTU 4096, 50.0 GB/s, memory of GPU0 (0000:03:00.0)
+  both ends: mlx5_0:1, Ethernet, GID 3 (RoCE v2), MTU 4096, 50.0 GB/s, memory of GPU0
+    (0000:03:00.0), CPUs of node 1
   GPUDirect RDMA with peermem; path SYS with 63.0 GB/s
   not by dma-buf: the kernel is too old
   nothing was verified

@@ -110,6 +110,8 @@ pub fn report() -> ProbeReport {
         }],
         pairs: Vec::new(),
         ends: Vec::new(),
+        packets: None,
+        counters: Vec::new(),
         results,
         notes: Vec::new(),
     }

@@ -149,6 +149,8 @@ fn remote(attributes: &raw::ibv_qp_attr) -> (Route, Peer) {
         hop_limit: to.grh.hop_limit,
         traffic_class: to.grh.traffic_class,
         service_level: to.sl,
+        flow_label: to.grh.flow_label,
+        static_rate: to.static_rate,
     };
     // SAFETY: any bytes are valid for all members of the union.
     let gid = unsafe { to.grh.dgid.raw };
@@ -170,7 +172,7 @@ fn behaviour(attributes: &raw::ibv_qp_attr) -> Behaviour {
         timeout: attributes.timeout,
         retries: attributes.retry_cnt,
         receiver_retries: attributes.rnr_retry,
-        receiver_pause: attributes.min_rnr_timer,
+        receiver_timer: attributes.min_rnr_timer,
         reads: attributes.max_dest_rd_atomic,
     }
 }

@@ -74,7 +74,7 @@ impl AddressPath {
             command.set(at::SRC_ADDR_INDEX, route.gid_index.into())?;
             command.set(at::HOP_LIMIT, route.hop_limit.into())?;
             command.set(at::TCLASS, route.traffic_class.into())?;
-            command.set(at::FLOW_LABEL, 0)?;
+            command.set(at::FLOW_LABEL, route.flow_label.into())?;
             command.set(at::RGID_HIGH, (gid >> 64) as u64)?;
             command.set(at::RGID_LOW, gid as u64)?;
         }

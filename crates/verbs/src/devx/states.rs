@@ -161,7 +161,7 @@ fn to_rtr(
         command.set(field, value)?;
     }
     if transport == Transport::Rc {
-        command.set(at::MIN_RNR_NAK, behaviour.receiver_pause.into())?;
+        command.set(at::MIN_RNR_NAK, behaviour.receiver_timer.into())?;
         // At least as many as the remote end may have outstanding.
         command.set(at::LOG_RRA_MAX, logarithm(behaviour.reads).min(most).into())?;
     }
