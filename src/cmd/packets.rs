@@ -39,7 +39,7 @@ fn static_rate(rate: f64) -> anyhow::Result<u8> {
     let known = || STATIC_RATES.map(|(rate, _)| rate.to_string()).join(", ");
     let (_, number) = found.with_context(|| {
         format!(
-            "--static-rate {rate} is none of InfiniBand's rates: use one of {}",
+            "--static-rate {rate} is not a rate of InfiniBand: use one of {}",
             known()
         )
     })?;

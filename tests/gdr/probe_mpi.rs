@@ -95,7 +95,15 @@ fn named<'r>(report: &'r Value, name: &str) -> Vec<&'r Value> {
 }
 
 const SIZES: [u64; 4] = [1, 4096, 123_457, 2 << 20];
-const ARGUMENTS: [&str; 4] = ["--size", "1,4096,123457,2MiB", "--format", "json"];
+const ARGUMENTS: [&str; 6] = [
+    "--size",
+    "1,4096,123457,2MiB",
+    "--format",
+    "json",
+    // Ranks poll, which is slow on a busy machine.
+    "--library-timeout",
+    "60",
+];
 
 /// Each size is verified and measured.
 fn assert_measured(report: &Value, memory: &str) {

@@ -280,7 +280,7 @@ fn invalid_packets_are_usage_errors() {
         ),
         (
             &["--static-rate", "33"],
-            "--static-rate 33 is none of InfiniBand's rates: use one of 2.5, 5, 10,",
+            "--static-rate 33 is not a rate of InfiniBand: use one of 2.5, 5, 10,",
         ),
         (&["--service-level", "16"], "16 is not in 0..=15"),
         (&["--flow-label", "0"], "0 is not in 1..=1048575"),

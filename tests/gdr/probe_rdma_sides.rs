@@ -363,12 +363,12 @@ fn reports_invalid_and_missing_secret() {
         (
             &[][..],
             &["127.0.0.1"][..],
-            "run the command that gdr probe rdma --listen printed there",
+            "run the command that --listen printed there",
         ),
         (
             &[("GDR_PROBE_SECRET", "")],
             &["127.0.0.1"],
-            "run the command that gdr probe rdma --listen printed there",
+            "run the command that --listen printed there",
         ),
         (
             &[("GDR_PROBE_SECRET", "swordfish")],

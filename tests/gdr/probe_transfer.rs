@@ -210,15 +210,20 @@ fn asked_for_chunks(chunk: u64) -> (Side, Vec<Value>) {
         "kind": "send", "bytes": 4096, "count": 1, "depth": 1, "chunk": chunk, "seeds": null,
         "time": {"secs": 1, "nanos": 0},
     });
-    let purpose =
-        json!({"transport": "rc", "pairs": 1, "kind": "send", "bytes": 4096, "ways": "staged"});
+    let purpose = json!({
+        "transport": "rc", "pairs": 1, "kind": "send", "bytes": 4096, "ways": "staged", "relaxed_ordering": false,
+        "settings": {
+            "traffic_class": 0, "service_level": 0, "hop_limit": 64, "flow_label": 0, "static_rate": 0, "mtu": null,
+            "timeout": 14, "retries": 7, "receiver_retries": 7, "receiver_timer": 12,
+        },
+    });
     for message in [
         json!({"has": {"host": "liar", "ends": [{"subject": "x", "limit": null, "curve": "pipelined"}]}}),
         // The third end: GPUDirect v1 in chunks.
         json!({"begin": {"number": 0, "subject": "x", "end": 2, "room": 4096}}),
         say(json!({"offer": {
             "lid": 7, "gid": null, "mtu": 4096, "reads": 16, "ethernet": false, "half": 4096,
-            "staged": true, "pinned": true, "seen": false, "simulated": true,
+            "staged": true, "pinned": true, "seen": false, "simulated": true, "relaxed_ordering": false, "pkey": 0xffff,
         }})),
         say(json!({"step": {"connect": purpose}})),
         say(json!({"pairs": [[{"queue_pair": 1, "psn": 1, "qkey": 1}], null]})),

@@ -1,5 +1,7 @@
 //! The client: it chooses the steps, does its part, and reports the results.
 
+mod chunked;
+
 use std::time::Duration;
 
 use gdsync::wire::Operation;
@@ -10,17 +12,17 @@ use super::agree::{allowance, check_word, exchange_offers, report_failure, simul
 use super::connected::{ConnectedQueuePair, connect_queue_pairs};
 use super::control::{Control, Flow, Message, Offer, Step, expect};
 use super::counters::report_counters;
-use super::curve::{Chunking, Curve};
+use super::curve::Curve;
 use super::curve_plan::curve_cases;
 use super::device::Device;
 use super::end::End;
 use super::kind::{Kind, name};
 use super::memory_paths::CHUNK;
-use super::options::RelaxedOrdering;
 use super::ping_pong::{First, ping_pong, prepare};
 use super::plan::{Planned, TestCase, depth_of, test_cases};
 use super::purpose::Role;
 use super::queue_pair::Post;
+use super::settings::RelaxedOrdering;
 use super::staged;
 use super::stream::{drive, operation};
 use super::task::{MemoryPath, Part, Task};
@@ -434,52 +436,6 @@ impl Client<'_, '_> {
             Some(curve) => format!("transfer.{}.{what}", curve.name()),
             None => format!("rdma.{}.{what}", kind.name()),
         }
-    }
-
-    /// A staged message in chunks: the search for the best one, bandwidth, or latency.
-    fn chunked(
-        &mut self,
-        connected: &mut [ConnectedQueuePair],
-        bytes: usize,
-        chunking: Chunking,
-    ) -> Result<(), StepError> {
-        let [connected] = connected else {
-            return Err(StepError::OutOfStep);
-        };
-        let best = self.best_chunk.map_or(CHUNK, |(chunk, _)| chunk);
-        let (what, chunk, depth) = match chunking {
-            Chunking::Of(chunk) => ("search", chunk, 4),
-            Chunking::Best => ("bandwidth", best, 4),
-            Chunking::Alone => ("latency", best, 1),
-        };
-        let label = self.label(Kind::Send, what);
-        let flow = Flow {
-            depth,
-            chunk,
-            ..self.flow(Kind::Send, bytes, 1)
-        };
-        let (samples, wrong) = self.measure(flow, 1, &mut |this, flow| {
-            let time = flow.time;
-            this.fill(flow)?;
-            this.begin(&label, bytes, Step::Staged(flow), time)?;
-            let samples = staged::send(this.end, connected, flow, this.control)?;
-            Ok((samples, this.finish_step(time)?))
-        })?;
-        if let Chunking::Of(chunk) = chunking {
-            let seconds = median(&samples);
-            if self.best_chunk.is_none_or(|(_, fastest)| seconds < fastest) {
-                self.best_chunk = Some((chunk, seconds));
-            }
-        }
-        let result = match chunking {
-            Chunking::Alone => self.about.latency(&label, Some(bytes), bytes, &samples),
-            _ => self.about.bandwidth(&label, bytes, bytes, &samples, None),
-        };
-        let result = ProbeResult {
-            chunk: Some(chunk as u64),
-            ..result
-        };
-        self.report(result, wrong)
     }
 
     /// Message rate of small writes.

@@ -39,8 +39,8 @@ mod tests;
 
 pub use curve::Curve;
 pub use memory::Store;
-pub use options::{MemoryKind, Named, Options, RelaxedOrdering, RemoteEnd};
+pub use options::{MemoryKind, Named, Options, RemoteEnd};
 pub use pairs::{port_of, served};
-pub use settings::{FIRST_SOURCE_PORT, MTUS, Settings, flow_label_of};
+pub use settings::{FIRST_SOURCE_PORT, MTUS, RelaxedOrdering, Settings, flow_label_of};
 pub use task::{MemoryPath, Port, Task};
 pub use verbs::STATIC_RATES;

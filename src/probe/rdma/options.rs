@@ -3,10 +3,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
-
 use super::rendezvous::Secret;
-use super::settings::Settings;
+use super::settings::{RelaxedOrdering, Settings};
 use super::task::MemoryPath;
 use crate::probe::scope::{Nodes, Scope};
 
@@ -29,16 +27,6 @@ pub enum MemoryKind {
     /// The host's, pinned by a GPU's driver.
     Pinned,
     Gpu,
-}
-
-/// Whether a NIC may relax the order of its writes where bandwidth is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RelaxedOrdering {
-    On,
-    Off,
-    /// Both ways, each bandwidth twice.
-    Both,
 }
 
 /// Location of the remote end.
@@ -101,6 +89,15 @@ impl Options {
     /// As in `gdr probe NAME`.
     pub fn name(&self) -> &'static str {
         if self.curves { "transfer" } else { "rdma" }
+    }
+
+    /// Bytes of the largest message.
+    pub fn room(&self) -> usize {
+        let terms = &self.scope.terms;
+        match self.curves {
+            true => terms.transfer_sizes().last().copied().unwrap_or(4),
+            false => terms.rdma_room(),
+        }
     }
 
     /// True if the memory under test may be a GPU's.

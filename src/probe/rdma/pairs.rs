@@ -1,6 +1,5 @@
 //! Pairs of memory and port: each GPU with its best NIC, or with all NICs.
 
-use super::across::Across as _;
 use super::curve::Curve;
 use super::options::{MemoryKind, Named, Options};
 use super::task::{Extent, Memory, Part, Place, Port, Task};
@@ -276,7 +275,7 @@ pub fn task(options: &Options, local: &Place, remote: &Place) -> Task {
     new_task(
         options,
         subject,
-        Part::Both(local.clone(), remote.clone()),
+        Part::Both(local.clone(), Box::new(remote.clone())),
         limits.flatten().min(),
     )
 }

@@ -5,10 +5,11 @@ use super::client::LIMITED_BY_LINK;
 use super::comparison::compare;
 use super::control::Message;
 use super::nodes::{self, on_nodes, remote_on_node};
-use super::options::{MemoryKind, Named, Options, RelaxedOrdering, RemoteEnd};
+use super::options::{MemoryKind, Named, Options, RemoteEnd};
 use super::pairs::{curves, new_task, places, remote, served, task};
 use super::perftest;
 use super::plan::MAX_MESSAGE;
+use super::settings::RelaxedOrdering;
 use super::task::{Part, Place, Task};
 use crate::model::{GIGABYTES_PER_SECOND, ProbeKind, ProbeReport};
 use crate::probe::children::Children;
@@ -158,16 +159,7 @@ impl Across for Options {
     }
 
     fn room(&self) -> usize {
-        match self.curves {
-            true => self
-                .scope
-                .terms
-                .transfer_sizes()
-                .last()
-                .copied()
-                .unwrap_or(4),
-            false => self.scope.terms.rdma_room(),
-        }
+        self.room()
     }
 
     fn client(&self, place: &Place, subject: String, limit: Option<u64>) -> Task {

@@ -9,9 +9,8 @@ use super::curve::Chunking;
 use super::device::Device;
 use super::end::End;
 use super::kind::Kind;
-use super::options::RelaxedOrdering;
 use super::purpose::{Purpose, Traffic};
-use super::settings::Settings;
+use super::settings::{RelaxedOrdering, Settings};
 use super::task::{Extent, Task};
 use crate::probe::depth::{Depth, Terms};
 

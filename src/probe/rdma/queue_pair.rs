@@ -205,7 +205,8 @@ impl Unconnected {
                     settings,
                     ..
                 } = purpose;
-                let route = settings.route(&end.port, end.gid.map_or(0, |gid| gid.index as u8));
+                let route =
+                    settings.route(end.port.number, end.gid.map_or(0, |gid| gid.index as u8));
                 let reads = end.reads.min(other.reads).max(1);
                 let behaviour = settings.behaviour(settings.mtu(end.mtu, other.mtu), reads);
                 let address = Address {

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 use verbs::{Behaviour, Route, STATIC_RATES};
 
-use super::task::Port;
 use crate::model::PacketSettings;
 
 /// The lowest UDP source port of RoCE v2.
@@ -12,6 +11,18 @@ pub const FIRST_SOURCE_PORT: u16 = 0xc000;
 const PORT_BITS: u16 = 0x3fff;
 /// Payloads of a packet.
 pub const MTUS: [u32; 5] = [256, 512, 1024, 2048, 4096];
+
+/// Whether a NIC may relax the order of its writes where bandwidth is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RelaxedOrdering {
+    On,
+    Off,
+    /// Both ways, each bandwidth twice.
+    Both,
+}
+
+/// The fields of headers, and the limits of retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
     /// Traffic class of the GRH; its upper six bits are the DSCP.
@@ -93,14 +104,14 @@ impl Settings {
         }
     }
 
-    pub fn route(&self, port: &Port, gid_index: u8) -> Route {
+    pub fn route(&self, port: u8, gid_index: u8) -> Route {
         Route {
             hop_limit: self.hop_limit,
             traffic_class: self.traffic_class,
             service_level: self.service_level,
             flow_label: self.flow_label,
             static_rate: self.static_rate,
-            ..Route::of(port.number, gid_index)
+            ..Route::of(port, gid_index)
         }
     }
 

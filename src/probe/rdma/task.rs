@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::curve::Curve;
-use super::options::RelaxedOrdering;
-use super::settings::Settings;
+use super::settings::{RelaxedOrdering, Settings};
 use crate::model::RdmaPath;
 use crate::probe::depth::Terms;
 use crate::probe::scope::Binding;
@@ -126,7 +125,7 @@ pub struct Place {
 #[serde(rename_all = "snake_case")]
 pub enum Part {
     /// Both, on this machine: the client first.
-    Both(Place, Place),
+    Both(Place, Box<Place>),
     /// The client; the parent is connected to the server.
     #[serde(rename = "lead")]
     Client(Place),

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::asynchronous::{CPU, LOOP, PINGPONG, STREAM, details};
-use super::panel::{Line, Panel, What};
+use super::panel::{Line, Panel, What, line};
 use super::{copy_chart, mpi, size, transfer};
 use crate::model::{Bucket, ProbeKind, ProbeReport, ProbeResult, ProbedGpu};
 use crate::render::svg::Stroke;
@@ -27,30 +27,6 @@ pub fn panels(report: &ProbeReport) -> Vec<Panel> {
     });
     panels.retain(|panel| !panel.lines.is_empty());
     panels
-}
-
-/// The line of the results with this name.
-pub fn line(report: &ProbeReport, subject: &str, name: &str, stroke: Stroke, label: &str) -> Line {
-    let is_point = |result: &&ProbeResult| result.subject == subject && result.name == name;
-    let mut points: Vec<(f64, f64)> = report
-        .results
-        .iter()
-        .filter(is_point)
-        .filter_map(|result| {
-            Some((
-                result.bytes? as f64,
-                result.median.filter(|median| *median > 0.0)?,
-            ))
-        })
-        .collect();
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    // Keep the first NUMA node, which is the GPU's.
-    points.dedup_by(|a, b| a.0 == b.0);
-    Line {
-        stroke,
-        label: label.to_owned(),
-        points,
-    }
 }
 
 /// Two per GPU: bandwidth by kind of host memory.

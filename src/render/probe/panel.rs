@@ -1,5 +1,6 @@
 //! What a chart shows: panels of lines, independent of the output format.
 
+use crate::model::{ProbeReport, ProbeResult};
 use crate::render::svg::Stroke;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -36,3 +37,27 @@ pub enum What {
 
 /// Directions: the word in result names and the label.
 pub const DIRECTIONS: [(&str, &str); 2] = [("write", "to the GPU"), ("read", "from the GPU")];
+
+/// The line of the results with this name.
+pub fn line(report: &ProbeReport, subject: &str, name: &str, stroke: Stroke, label: &str) -> Line {
+    let is_point = |result: &&ProbeResult| result.subject == subject && result.name == name;
+    let mut points: Vec<(f64, f64)> = report
+        .results
+        .iter()
+        .filter(is_point)
+        .filter_map(|result| {
+            Some((
+                result.bytes? as f64,
+                result.median.filter(|median| *median > 0.0)?,
+            ))
+        })
+        .collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // Keep the first NUMA node, which is the GPU's.
+    points.dedup_by(|a, b| a.0 == b.0);
+    Line {
+        stroke,
+        label: label.to_owned(),
+        points,
+    }
+}

@@ -2,9 +2,8 @@
 
 use super::INDENT;
 use super::by_size::medians_by_size;
-use super::chart::line;
 use super::lines::{failures, line_of, verified};
-use super::panel::{Line, Panel, What};
+use super::panel::{Line, Panel, What, line};
 use super::rdma::describe_ends;
 use crate::model::{ProbeReport, ProbeResult};
 use crate::render::Style;
