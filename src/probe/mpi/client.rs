@@ -20,6 +20,8 @@ pub fn window(bytes: usize) -> u32 {
 
 /// Messages before the clock of a latency starts.
 const WARM: u32 = 20;
+/// Samples of a step.
+const PART: u32 = 100;
 /// Fewest and most messages of a latency, and windows of a bandwidth.
 const PING_PONGS: (f64, f64) = (20.0, 20_000.0);
 const WINDOWS: (f64, f64) = (3.0, 400.0);
@@ -172,33 +174,36 @@ impl Client<'_, '_, '_> {
         let memory = self.buffers[at].kind;
         let point = self.terms.depth.rdma_point().as_secs_f64();
         let run = |this: &mut Self, count: u32, time: Duration| {
+            // The first one waits until the other rank has read the step.
             let step = Step::PingPong {
                 memory,
                 bytes,
-                count,
+                count: count + 1,
             };
             let what = format!("{bytes} bytes of {} memory, back and forth", memory.name());
             this.begin(pair, what, step, time)?;
             let buffers = &this.buffers[at];
             let mut times = Vec::with_capacity(count as usize);
             let mut begun = Instant::now();
-            for _ in 0..count {
+            for index in 0..=count {
                 let sent = this.world.send(&buffers.out, bytes, pair.rank)?;
                 let arriving = this.world.receive(&buffers.into, bytes, pair.rank)?;
                 let limit = message_time(bytes);
                 this.world.wait(&mut [sent, arriving], pair.rank, limit)?;
                 let now = Instant::now();
                 // Half the round-trip time.
-                times.push(now.duration_since(begun).as_secs_f64() / 2.0);
+                if index > 0 {
+                    times.push(now.duration_since(begun).as_secs_f64() / 2.0);
+                }
                 begun = now;
             }
             Ok::<_, StepError>(times)
         };
         let first = run(self, WARM, message_time(bytes) * 2 * WARM)?;
         let single = median(&first) * 2.0;
-        let count = (point / single).clamp(PING_PONGS.0, PING_PONGS.1) as u32;
-        let time = Duration::from_secs_f64(single * f64::from(count) * 10.0);
-        let samples = run(self, count, time + message_time(bytes))?;
+        let count = (point / single).clamp(PING_PONGS.0, PING_PONGS.1) as usize;
+        let time = message_time(bytes) * 2 * PART;
+        let samples = in_parts(count, point, |count| run(self, count, time))?;
         let name = format!("mpi.{}.latency", memory.name());
         Ok(self
             .reporter
@@ -218,14 +223,14 @@ impl Client<'_, '_, '_> {
             let step = Step::Stream {
                 memory,
                 bytes,
-                windows,
+                windows: windows + 1,
             };
             let what = format!("windows of {bytes} bytes of {} memory", memory.name());
             this.begin(pair, what, step, time)?;
             let (world, buffers) = (this.world, &this.buffers[at]);
             let mut times = Vec::with_capacity(windows as usize);
             let mut begun = Instant::now();
-            for _ in 0..windows {
+            for index in 0..=windows {
                 let window = (0..in_flight).map(|_| world.send(&buffers.out, bytes, pair.rank));
                 let mut window = window.collect::<Result<Vec<_>, _>>()?;
                 let limit = message_time(bytes);
@@ -233,21 +238,40 @@ impl Client<'_, '_, '_> {
                 let answer = world.receive(&buffers.into, 1, pair.rank)?;
                 world.wait(&mut [answer], pair.rank, limit)?;
                 let now = Instant::now();
-                times.push(now.duration_since(begun).as_secs_f64() / f64::from(in_flight));
+                if index > 0 {
+                    times.push(now.duration_since(begun).as_secs_f64() / f64::from(in_flight));
+                }
                 begun = now;
             }
             Ok::<_, StepError>(times)
         };
         let first = run(self, 1, message_time(bytes) * in_flight)?;
         let single = median(&first) * f64::from(in_flight);
-        let windows = (point / single).clamp(WINDOWS.0, WINDOWS.1) as u32;
-        let time = Duration::from_secs_f64(single * f64::from(windows) * 10.0);
-        let samples = run(self, windows, time + message_time(bytes))?;
+        let windows = (point / single).clamp(WINDOWS.0, WINDOWS.1) as usize;
+        let time = message_time(bytes) * in_flight * PART;
+        let samples = in_parts(windows, point, |windows| run(self, windows, time))?;
         let name = format!("mpi.{}.bandwidth", memory.name());
         Ok(self
             .reporter
             .result(about.bandwidth(&name, bytes, 0, &samples, None))?)
     }
+}
+
+/// `count` samples in parts, fewer if they take much longer than `seconds`: ranks poll, and a busy machine suspends them at any time.
+fn in_parts(
+    count: usize,
+    seconds: f64,
+    mut part: impl FnMut(u32) -> Result<Vec<f64>, StepError>,
+) -> Result<Vec<f64>, StepError> {
+    let until = Instant::now() + Duration::from_secs_f64(4.0 * seconds);
+    let mut samples = Vec::with_capacity(count);
+    while samples.len() < count {
+        samples.extend(part((count - samples.len()).min(PART as usize) as u32)?);
+        if Instant::now() >= until {
+            break;
+        }
+    }
+    Ok(samples)
 }
 
 fn median(samples: &[f64]) -> f64 {
