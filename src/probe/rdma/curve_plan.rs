@@ -7,6 +7,7 @@ use super::curve::{Chunking, Curve};
 use super::end::End;
 use super::kind::Kind;
 use super::plan::{Planned, TestCase, planned};
+use super::staged;
 use super::task::{Memory, MemoryPath, Place, Task};
 use crate::probe::depth::Terms;
 
@@ -54,7 +55,8 @@ impl Curve {
         let mut cases = Vec::new();
         if self == Self::Pipelined {
             // The best chunk is searched at the largest size.
-            let chunks = terms.depth.chunks().iter().filter(|chunk| **chunk <= most);
+            let chunks = terms.depth.chunks().iter();
+            let chunks = chunks.filter(|chunk| **chunk <= most && staged::is_possible(**chunk));
             cases.extend(chunks.map(|chunk| TestCase::Chunked(most, Chunking::Of(*chunk))));
         }
         let of_size = |bytes: usize| {
