@@ -8,6 +8,7 @@ mod peer;
 mod probe;
 mod scope;
 mod style;
+mod version;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -100,7 +101,7 @@ pub struct Global {
     )]
     pub library_timeout: u64,
 
-    /// Report unreadable sources on standard error; doctor also shows the evidence of every finding
+    /// Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built
     #[arg(long, short, global = true, help_heading = "Global options")]
     pub verbose: bool,
 }
@@ -109,7 +110,11 @@ pub struct Global {
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let parse = |arguments: Vec<OsString>| {
-        let matches = help::with_sections(Cli::command(), "").try_get_matches_from(arguments)?;
+        let mut command = Cli::command();
+        if arguments.iter().any(|word| word == "--verbose" || word == "-v") {
+            command = command.version(version::verbose());
+        }
+        let matches = help::with_sections(command, "").try_get_matches_from(arguments)?;
         Cli::from_arg_matches(&matches)
     };
     parse(arguments.clone()).map_err(|_| {

@@ -1,4 +1,5 @@
-//! Installs a C library in a prefix: versioned file and links, headers, pkg-config file.
+//! The C libraries of this workspace and their installed files: versioned file and links, headers, pkg-config file.
+//! `cargo xtask install-capi` puts them into a prefix; `dist` packs them.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -33,9 +34,35 @@ pub enum Library {
     Gdsync,
 }
 
+/// One installed file, relative to the prefix or the root of a package.
+#[derive(Debug, Clone)]
+pub struct File {
+    pub path: String,
+    pub content: Content,
+}
+
+#[derive(Debug, Clone)]
+pub enum Content {
+    Bytes { mode: u32, bytes: Vec<u8> },
+    Link(String),
+}
+
+impl File {
+    pub fn new(path: impl Into<String>, mode: u32, bytes: impl Into<Vec<u8>>) -> Self {
+        let (path, bytes) = (path.into(), bytes.into());
+        let content = Content::Bytes { mode, bytes };
+        Self { path, content }
+    }
+
+    fn link(path: String, target: String) -> Self {
+        let content = Content::Link(target);
+        Self { path, content }
+    }
+}
+
 impl Library {
     /// Name in the library's file; the package is NAME-capi.
-    fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Gdrapi => "gdrapi",
             Self::Gdsync => "gdsync",
@@ -43,7 +70,7 @@ impl Library {
     }
 
     /// File name of cargo's output.
-    fn artifact(self) -> &'static str {
+    pub fn artifact(self) -> &'static str {
         match self {
             Self::Gdrapi => "libgdrapi.so",
             Self::Gdsync => "libgdsync_capi.so",
@@ -56,6 +83,80 @@ impl Library {
             Self::Gdrapi => ("gdrapi.h", "GDR_API"),
             Self::Gdsync => ("gdsync/core.h", "GDS_API"),
         }
+    }
+
+    /// The first line of the package's description.
+    pub fn summary(self) -> &'static str {
+        match self {
+            Self::Gdrapi => "gdrcopy library that needs no kernel module",
+            Self::Gdsync => "GPUDirect Async library for upstream rdma-core",
+        }
+    }
+
+    /// Packages of others with the same library file: Debian's names, and RPM's.
+    pub fn others(self) -> (&'static [&'static str], &'static [&'static str]) {
+        match self {
+            // gdrcopy 2.2 and earlier had the library in the deb of that name.
+            Self::Gdrapi => (&["libgdrapi", "gdrcopy (<= 2.2-1)"], &["gdrcopy"]),
+            Self::Gdsync => (&["libgdsync"], &["libgdsync"]),
+        }
+    }
+
+    /// The library whose headers this one's headers include.
+    pub fn needs(self) -> Option<Self> {
+        match self {
+            Self::Gdrapi => None,
+            Self::Gdsync => Some(Self::Gdrapi),
+        }
+    }
+
+    /// Packages of Debian or of RPM distributions that its headers need.
+    pub fn needs_packages(self, debian: bool) -> &'static [&'static str] {
+        match (self, debian) {
+            (Self::Gdrapi, _) => &[],
+            (Self::Gdsync, true) => &["libibverbs-dev"],
+            (Self::Gdsync, false) => &["pkgconfig(libibverbs)"],
+        }
+    }
+
+    fn package(self) -> PathBuf {
+        workspace().join(format!("crates/{}-capi", self.name()))
+    }
+
+    /// The version of the interface: the number in the SONAME, and the next.
+    pub fn interface(self) -> anyhow::Result<(u32, u32)> {
+        let (header, constants) = self.version();
+        let header = self.package().join("include").join(header);
+        let text = fs::read_to_string(&header).with_context(|| header.display().to_string())?;
+        version(&text, constants)
+    }
+
+    /// What a program needs at run time; `library` is the content of cargo's output.
+    pub fn runtime(self, lib: &str, library: Vec<u8>) -> anyhow::Result<Vec<File>> {
+        let (name, (major, minor)) = (self.name(), self.interface()?);
+        let full = format!("lib{name}.so.{major}.{minor}");
+        Ok(vec![
+            File::link(format!("{lib}/lib{name}.so.{major}"), full.clone()),
+            File::new(format!("{lib}/{full}"), 0o755, library),
+        ])
+    }
+
+    /// What the compiler needs; `prefix` is what the pkg-config file says, `lib` a directory below it.
+    pub fn development(self, prefix: &str, lib: &str) -> anyhow::Result<Vec<File>> {
+        let (name, (major, minor)) = (self.name(), self.interface()?);
+        let target = format!("lib{name}.so.{major}");
+        let mut files = vec![File::link(format!("{lib}/lib{name}.so"), target)];
+        for header in self.headers() {
+            let bytes = fs::read(self.package().join("include").join(header))?;
+            files.push(File::new(format!("include/{header}"), 0o644, bytes));
+        }
+        let text = fs::read_to_string(self.package().join(format!("{name}.pc.in")))?
+            .replace("@PREFIX@", prefix)
+            .replace("libdir=${prefix}/lib\n", &format!("libdir=${{prefix}}/{lib}\n"))
+            .replace("@VERSION@", &format!("{major}.{minor}"));
+        let path = format!("{lib}/pkgconfig/{name}.pc");
+        files.push(File::new(path, 0o644, text));
+        Ok(files)
     }
 
     fn headers(self) -> &'static [&'static str] {
@@ -84,39 +185,21 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn install(args: &Args, which: Library) -> anyhow::Result<()> {
-    let name = which.name();
-    let package = workspace().join(format!("crates/{name}-capi"));
-    let (header, constants) = which.version();
-    let header = package.join("include").join(header);
-    let text = fs::read_to_string(&header).with_context(|| header.display().to_string())?;
-    let (major, minor) = version(&text, constants)?;
-    let library = build(which, &args.profile)?;
-
+    let library = fs::read(build(which, &args.profile)?)?;
     let root = match &args.destdir {
         Some(destdir) => destdir.join(args.prefix.components().filter(normal).collect::<PathBuf>()),
         None => args.prefix.clone(),
     };
-    let (lib, include) = (root.join("lib"), root.join("include"));
-    let full = format!("lib{name}.so.{major}.{minor}");
-    let soname = format!("lib{name}.so.{major}");
-    place(&fs::read(&library)?, 0o755, &lib.join(&full))?;
-    link(&full, &lib.join(&soname))?;
-    link(&soname, &lib.join(format!("lib{name}.so")))?;
-    for header in which.headers() {
-        place(
-            &fs::read(package.join("include").join(header))?,
-            0o644,
-            &include.join(header),
-        )?;
+    let mut files = which.runtime("lib", library)?;
+    files.extend(which.development(&args.prefix.display().to_string(), "lib")?);
+    for file in &files {
+        let path = root.join(&file.path);
+        match &file.content {
+            Content::Bytes { mode, bytes } => place(bytes, *mode, &path)?,
+            Content::Link(target) => link(target, &path)?,
+        }
     }
-    let text = fs::read_to_string(package.join(format!("{name}.pc.in")))?
-        .replace("@PREFIX@", &args.prefix.display().to_string())
-        .replace("@VERSION@", &format!("{major}.{minor}"));
-    place(
-        text.as_bytes(),
-        0o644,
-        &lib.join(format!("pkgconfig/{name}.pc")),
-    )
+    Ok(())
 }
 
 /// Builds the library; returns its path.
@@ -193,6 +276,6 @@ fn normal(component: &Component<'_>) -> bool {
     matches!(component, Component::Normal(_))
 }
 
-fn workspace() -> PathBuf {
+pub fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }

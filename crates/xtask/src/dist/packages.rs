@@ -1,0 +1,258 @@
+//! The packages: which files each has, and how it relates to others. A C library is an entry of `install::Library`.
+
+use std::fs;
+
+use anyhow::Context as _;
+
+use super::build::Built;
+use super::tarball::compress;
+use super::{Arch, Format};
+use crate::install::{Content, File, Library, workspace};
+
+pub const MAINTAINER: &str = "gdr maintainers <gdr@localhost.invalid>";
+pub const LICENSE: &str = "MIT OR Apache-2.0";
+
+pub struct Package {
+    pub name: String,
+    pub section: &'static str,
+    pub summary: &'static str,
+    /// Lines.
+    pub description: Vec<&'static str>,
+    /// Packages of this release that it needs, in the same version.
+    pub own: Vec<String>,
+    /// Packages of the distribution that it needs.
+    pub depends: Vec<&'static str>,
+    /// Packages of others with the same files.
+    pub others: Vec<String>,
+    /// The C library's file without number, and the number.
+    pub soname: Option<(String, u32)>,
+    /// Version of the C interface, for programs that ask for the other package.
+    pub interface: String,
+    /// It has programs or libraries.
+    pub has_code: bool,
+    /// Shell commands after installation, before removal, after removal.
+    pub installed: Option<String>,
+    pub removing: Option<String>,
+    pub removed: Option<String>,
+    /// Without a leading slash.
+    pub files: Vec<File>,
+}
+
+/// Where a kind of package has its files.
+struct Layout {
+    usr: &'static str,
+    lib: String,
+    zsh: &'static str,
+    fish: &'static str,
+}
+
+impl Layout {
+    fn new(format: Format, arch: Arch) -> Self {
+        let (usr, lib, zsh, fish) = match format {
+            Format::Deb => (
+                "usr/",
+                format!("lib/{}-linux-gnu", arch.name()),
+                "vendor-completions",
+                "vendor_completions.d",
+            ),
+            Format::Rpm => ("usr/", "lib64".to_owned(), "site-functions", "vendor_completions.d"),
+            Format::Tar => ("", "lib".to_owned(), "site-functions", "vendor_completions.d"),
+        };
+        Self { usr, lib, zsh, fish }
+    }
+}
+
+pub fn all(format: Format, arch: Arch, built: &Built, licenses: &str) -> anyhow::Result<Vec<Package>> {
+    let layout = Layout::new(format, arch);
+    let mut packages = vec![gdr(format, &layout, built)?];
+    for (library, bytes) in &built.libraries {
+        packages.push(runtime(format, &layout, *library, bytes)?);
+        packages.push(development(format, &layout, *library)?);
+    }
+    if format == Format::Tar {
+        let script = fs::read(workspace().join("packaging/install.sh"))?;
+        packages[0].files.push(File::new("install.sh", 0o755, script));
+    }
+    for package in &mut packages {
+        if format != Format::Tar {
+            for file in &mut package.files {
+                file.path.insert_str(0, layout.usr);
+            }
+        }
+        texts(format, package, licenses)?;
+        modes(format, package);
+    }
+    Ok(packages)
+}
+
+fn gdr(format: Format, layout: &Layout, built: &Built) -> anyhow::Result<Package> {
+    let mut files = vec![File::new("bin/gdr", 0o755, built.gdr.clone())];
+    for (name, bytes) in directory("docs/man")? {
+        let (name, bytes) = (format!("{name}.gz"), compress(&bytes)?);
+        files.push(File::new(format!("share/man/man1/{name}"), 0o644, bytes));
+    }
+    let (zsh, fish) = (layout.zsh, layout.fish);
+    for (name, bytes) in directory("completions")? {
+        files.push(match name.as_str() {
+            "gdr.bash" => File::new("share/bash-completion/completions/gdr", 0o644, bytes),
+            "_gdr" => File::new(format!("share/zsh/{zsh}/_gdr"), 0o644, bytes),
+            "gdr.fish" => File::new(format!("share/fish/{fish}/gdr.fish"), 0o644, bytes),
+            _ => anyhow::bail!("completions/{name}: no package has a place for it"),
+        });
+    }
+    for (from, to) in [("profiles", "share/gdr/profiles"), ("docs/schema", "share/gdr/schema")] {
+        for (name, bytes) in directory(from)? {
+            files.push(File::new(format!("{to}/{name}"), 0o644, bytes));
+        }
+    }
+    if format != Format::Tar {
+        for (name, bytes) in directory("packaging/systemd")? {
+            files.push(File::new(format!("lib/systemd/system/{name}"), 0o644, bytes));
+        }
+    }
+    Ok(Package {
+        name: "gdr".to_owned(),
+        section: "utils",
+        summary: "checks, repairs and proves NVIDIA GPUDirect",
+        description: vec![
+            "gdr tells whether NVIDIA GPUDirect works on a machine. If it does not, it",
+            "names the cause and can make the fix; if it does, it moves data, verifies",
+            "every byte and measures the speed. It needs only libc: NVIDIA's driver and",
+            "RDMA libraries are found at run time, and reported if they are missing.",
+        ],
+        own: Vec::new(),
+        depends: Vec::new(),
+        others: Vec::new(),
+        soname: None,
+        interface: String::new(),
+        has_code: true,
+        installed: Some(script("gdr.installed")?),
+        removing: Some(script("gdr.removing")?),
+        removed: Some(script("gdr.removed")?),
+        files,
+    })
+}
+
+fn runtime(format: Format, layout: &Layout, library: Library, bytes: &[u8]) -> anyhow::Result<Package> {
+    let (major, minor) = library.interface()?;
+    let (debian, rpm) = library.others();
+    Ok(Package {
+        name: format!("gdr-lib{}", library.name()),
+        section: "libs",
+        summary: library.summary(),
+        description: vec![
+            "A library with the interface and the file name of NVIDIA's: programs that",
+            "were built for that one use this one unchanged.",
+        ],
+        own: Vec::new(),
+        depends: Vec::new(),
+        others: owned(if format == Format::Deb { debian } else { rpm }),
+        soname: Some((format!("lib{}", library.name()), major)),
+        interface: format!("{major}.{minor}"),
+        has_code: true,
+        installed: Some(script("library.installed")?.replace("@SONAME@", &format!("lib{}.so.{major}", library.name()))),
+        removing: None,
+        removed: (format == Format::Rpm).then(|| ":\n".to_owned()),
+        files: library.runtime(&layout.lib, bytes.to_vec())?,
+    })
+}
+
+fn development(format: Format, layout: &Layout, library: Library) -> anyhow::Result<Package> {
+    let suffix = if format == Format::Deb { "dev" } else { "devel" };
+    let (debian, rpm) = library.others();
+    // pkg-config knows where its file lies, so an unpacked archive may be anywhere.
+    let prefix = if format == Format::Tar { "${pcfiledir}/../.." } else { "/usr" };
+    let mut own = vec![format!("gdr-lib{}", library.name())];
+    own.extend(library.needs().map(|needs| format!("gdr-lib{}-{suffix}", needs.name())));
+    let others = if format == Format::Deb { debian } else { rpm };
+    Ok(Package {
+        name: format!("gdr-lib{}-{suffix}", library.name()),
+        section: "libdevel",
+        summary: library.summary(),
+        description: vec!["Headers, the link that the linker follows, and the pkg-config file."],
+        own,
+        depends: library.needs_packages(format == Format::Deb).to_vec(),
+        // NVIDIA's debs have the headers in the package of the library, its rpms in one of their own.
+        others: others.iter().map(|name| if format == Format::Rpm { format!("{name}-devel") } else { (*name).to_owned() }).collect(),
+        soname: None,
+        interface: String::new(),
+        has_code: false,
+        installed: None,
+        removing: None,
+        removed: None,
+        files: library.development(prefix, &layout.lib)?,
+    })
+}
+
+/// Adds the licences, and what the distributions want to find.
+fn texts(format: Format, package: &mut Package, licenses: &str) -> anyhow::Result<()> {
+    let name = package.name.clone();
+    let read = |name: &str| fs::read(workspace().join(name)).with_context(|| name.to_owned());
+    let changes = compress(&read("CHANGELOG.md")?)?;
+    let (mit, apache) = (read("LICENSE-MIT")?, read("LICENSE-APACHE")?);
+    let files = &mut package.files;
+    match format {
+        Format::Deb => {
+            let mut text = b"gdr is licensed under the MIT license or, at your choice, the Apache License, version 2.0,\n\
+                which is in /usr/share/common-licenses/Apache-2.0.\nCopyright: the contributors to gdr\n\n".to_vec();
+            text.extend(mit);
+            let doc = format!("usr/share/doc/{name}");
+            files.push(File::new(format!("{doc}/copyright"), 0o644, text));
+            files.push(File::new(format!("{doc}/changelog.gz"), 0o644, changes));
+        }
+        Format::Rpm => {
+            for (file, bytes) in [("LICENSE-MIT", mit), ("LICENSE-APACHE", apache)] {
+                files.push(File::new(format!("usr/share/licenses/{name}/{file}"), 0o644, bytes));
+            }
+            files.push(File::new(format!("usr/share/doc/{name}/CHANGELOG.md.gz"), 0o644, changes));
+        }
+        Format::Tar if name == "gdr" => {
+            for (file, bytes) in [("LICENSE-MIT", mit), ("LICENSE-APACHE", apache), ("CHANGELOG.md.gz", changes)] {
+                files.push(File::new(format!("share/doc/gdr/{file}"), 0o644, bytes));
+            }
+        }
+        Format::Tar => return Ok(()),
+    }
+    if package.has_code {
+        let (directory, bytes) = match format {
+            Format::Deb => (format!("usr/share/doc/{name}"), compress(licenses.as_bytes())?),
+            Format::Rpm => (format!("usr/share/licenses/{name}"), compress(licenses.as_bytes())?),
+            Format::Tar => ("share/doc/gdr".to_owned(), compress(licenses.as_bytes())?),
+        };
+        files.push(File::new(format!("{directory}/crates.txt.gz"), 0o644, bytes));
+    }
+    Ok(())
+}
+
+/// Debian's shared libraries are not executable.
+fn modes(format: Format, package: &mut Package) {
+    for file in &mut package.files {
+        if let Content::Bytes { mode, .. } = &mut file.content
+            && format == Format::Deb
+            && package.soname.is_some()
+        {
+            *mode = 0o644;
+        }
+    }
+}
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|&name| name.to_owned()).collect()
+}
+
+fn script(name: &str) -> anyhow::Result<String> {
+    let path = workspace().join("packaging/scripts").join(name);
+    fs::read_to_string(&path).with_context(|| path.display().to_string())
+}
+
+/// The files of a directory of the workspace, by name.
+fn directory(name: &str) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
+    let path = workspace().join(name);
+    let mut files = Vec::new();
+    for entry in fs::read_dir(&path).with_context(|| path.display().to_string())? {
+        let entry = entry?;
+        files.push((entry.file_name().display().to_string(), fs::read(entry.path())?));
+    }
+    files.sort();
+    Ok(files)
+}
