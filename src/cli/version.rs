@@ -1,7 +1,14 @@
 //! What `gdr --version` prints, and what it adds with `--verbose`.
 
+use std::sync::LazyLock;
+
 /// The version and how this binary was built.
-pub fn verbose() -> String {
+pub fn verbose() -> &'static str {
+    static TEXT: LazyLock<String> = LazyLock::new(text);
+    &TEXT
+}
+
+fn text() -> String {
     let version = env!("CARGO_PKG_VERSION");
     // `cargo xtask dist` sets both.
     let commit = option_env!("GDR_COMMIT").unwrap_or("unknown (not built by 'cargo xtask dist')");
