@@ -23,15 +23,16 @@ pub struct Built {
 
 pub fn build(args: &Args, release: &Release, arch: Arch) -> anyhow::Result<Built> {
     let target = arch.target();
+    let source = args.source.clone().unwrap_or_else(workspace);
     let directory = workspace().join(&args.build).join(arch.name());
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command
         .args(["zigbuild", "--quiet", "--locked", "--profile", &args.profile, "--lib", "--bins"])
         .args(["--target", &format!("{target}.{GLIBC}"), "--package", "gdr"])
-        .current_dir(workspace())
+        .current_dir(&source)
         .env("CARGO_TARGET_DIR", &directory)
         .env("CARGO_INCREMENTAL", "0")
-        .env("CARGO_ENCODED_RUSTFLAGS", flags()?)
+        .env("CARGO_ENCODED_RUSTFLAGS", flags(&source)?)
         .env("GDR_COMMIT", &release.commit)
         .env("GDR_GLIBC", GLIBC)
         .env("SOURCE_DATE_EPOCH", release.time.to_string());
@@ -59,17 +60,17 @@ pub fn build(args: &Args, release: &Release, arch: Arch) -> anyhow::Result<Built
 }
 
 /// Flags that keep the paths of this machine out of the files.
-fn flags() -> anyhow::Result<String> {
+fn flags(source: &Path) -> anyhow::Result<String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let sysroot = text(Command::new(rustc).args(["--print", "sysroot"]))?;
     let home = match std::env::var("CARGO_HOME") {
         Ok(home) => home,
         Err(_) => std::env::var("HOME").context("HOME is not set")? + "/.cargo",
     };
-    let workspace = fs::canonicalize(workspace())?;
+    let source = fs::canonicalize(source)?;
     Ok([
         format!("--remap-path-prefix={home}/registry/src=/cargo"),
-        format!("--remap-path-prefix={}=/gdr", workspace.display()),
+        format!("--remap-path-prefix={}=/gdr", source.display()),
         format!("--remap-path-prefix={sysroot}/lib/rustlib/src/rust=/rust"),
         "-Clink-arg=-Wl,--build-id=sha1".to_owned(),
     ]

@@ -32,6 +32,9 @@ pub struct Args {
     /// Where cargo builds
     #[arg(long, value_name = "DIR", default_value = "target/dist/build")]
     pub build: PathBuf,
+    /// Checkout to compile, instead of this one
+    #[arg(long, value_name = "DIR")]
+    pub source: Option<PathBuf>,
     /// The profile to build with
     #[arg(long, value_name = "NAME", default_value = "dist")]
     pub profile: String,
