@@ -159,12 +159,15 @@ fn runtime(format: Format, layout: &Layout, library: Library, bytes: &[u8]) -> a
 
 fn development(format: Format, layout: &Layout, library: Library) -> anyhow::Result<Package> {
     let suffix = if format == Format::Deb { "dev" } else { "devel" };
-    let (debian, rpm) = library.others();
     // pkg-config knows where its file lies, so an unpacked archive may be anywhere.
     let prefix = if format == Format::Tar { "${pcfiledir}/../.." } else { "/usr" };
     let mut own = vec![format!("gdr-lib{}", library.name())];
     own.extend(library.needs().map(|needs| format!("gdr-lib{}-{suffix}", needs.name())));
-    let others = if format == Format::Deb { debian } else { rpm };
+    // NVIDIA's debs have the headers in the package of the library, its rpms in one of their own.
+    let others = match format {
+        Format::Rpm => library.others().1.iter().map(|name| format!("{name}-devel")).collect(),
+        Format::Deb | Format::Tar => Vec::new(),
+    };
     Ok(Package {
         name: format!("gdr-lib{}-{suffix}", library.name()),
         section: "libdevel",
@@ -172,8 +175,7 @@ fn development(format: Format, layout: &Layout, library: Library) -> anyhow::Res
         description: vec!["Headers, the link that the linker follows, and the pkg-config file."],
         own,
         depends: library.needs_packages(format == Format::Deb).to_vec(),
-        // NVIDIA's debs have the headers in the package of the library, its rpms in one of their own.
-        others: others.iter().map(|name| if format == Format::Rpm { format!("{name}-devel") } else { (*name).to_owned() }).collect(),
+        others,
         soname: None,
         interface: String::new(),
         has_code: false,
