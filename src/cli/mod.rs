@@ -111,7 +111,10 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap:
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let parse = |arguments: Vec<OsString>| {
         let mut command = Cli::command();
-        if arguments.iter().any(|word| word == "--verbose" || word == "-v") {
+        if arguments
+            .iter()
+            .any(|word| word == "--verbose" || word == "-v")
+        {
             command = command.version(version::verbose());
         }
         let matches = help::with_sections(command, "").try_get_matches_from(arguments)?;

@@ -96,14 +96,24 @@ fn pci_ids() -> anyhow::Result<Vec<u8>> {
             let devices = devices
                 .iter()
                 .map(|device| format!("\t{:04x}  {}\n", device.id(), device.name()));
-            format!("{:04x}  {}\n{}", vendor.id(), vendor.name(), devices.collect::<String>())
+            format!(
+                "{:04x}  {}\n{}",
+                vendor.id(),
+                vendor.name(),
+                devices.collect::<String>()
+            )
         })
         .collect();
     let classes = pci_ids::Classes::iter().map(|class| {
         let subclasses = class
             .subclasses()
             .map(|sub| format!("\t{:02x}  {}\n", sub.id(), sub.name()));
-        format!("C {:02x}  {}\n{}", class.id(), class.name(), subclasses.collect::<String>())
+        format!(
+            "C {:02x}  {}\n{}",
+            class.id(),
+            class.name(),
+            subclasses.collect::<String>()
+        )
     });
     lines.extend(classes);
     lines.sort();

@@ -5,4 +5,5 @@ pub mod dist;
 pub mod documents;
 pub mod generate;
 pub mod install;
+pub mod libraries;
 pub mod vm;

@@ -6,17 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, bail};
-use clap::ValueEnum as _;
 
 use super::{Arch, Args, Release, text};
-use crate::install::{File, Library, workspace};
+use crate::libraries::{File, LIBRARIES, Library, workspace};
 
 /// The oldest glibc that programs and libraries start on: RHEL 8 has it.
 pub const GLIBC: &str = "2.28";
 
 pub struct Built {
     pub gdr: Vec<u8>,
-    pub libraries: Vec<(Library, Vec<u8>)>,
+    pub libraries: Vec<(&'static Library, Vec<u8>)>,
     /// `.build-id/NN/….debug`, as gdb finds it below /usr/lib/debug.
     pub debug: Vec<File>,
 }
@@ -27,7 +26,15 @@ pub fn build(args: &Args, release: &Release, arch: Arch) -> anyhow::Result<Built
     let directory = workspace().join(&args.build).join(arch.name());
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command
-        .args(["zigbuild", "--quiet", "--locked", "--profile", &args.profile, "--lib", "--bins"])
+        .args([
+            "zigbuild",
+            "--quiet",
+            "--locked",
+            "--profile",
+            &args.profile,
+            "--lib",
+            "--bins",
+        ])
         .args(["--target", &format!("{target}.{GLIBC}"), "--package", "gdr"])
         .current_dir(&source)
         .env("CARGO_TARGET_DIR", &directory)
@@ -36,8 +43,8 @@ pub fn build(args: &Args, release: &Release, arch: Arch) -> anyhow::Result<Built
         .env("GDR_COMMIT", &release.commit)
         .env("GDR_GLIBC", GLIBC)
         .env("SOURCE_DATE_EPOCH", release.time.to_string());
-    for library in Library::value_variants() {
-        command.args(["--package", &format!("{}-capi", library.name())]);
+    for library in LIBRARIES {
+        command.args(["--package", &library.package()]);
     }
     let status = command.status().context("cannot run cargo")?;
     if !status.success() {
@@ -52,11 +59,16 @@ pub fn build(args: &Args, release: &Release, arch: Arch) -> anyhow::Result<Built
     });
     let mut debug = Vec::new();
     let gdr = separate(&made.join("gdr"), arch, &mut debug)?;
-    let libraries = Library::value_variants().iter().map(|library| {
-        Ok((*library, separate(&made.join(library.artifact()), arch, &mut debug)?))
+    let libraries = LIBRARIES.iter().map(|library| {
+        let file = made.join(library.artifact);
+        Ok((library, separate(&file, arch, &mut debug)?))
     });
     let libraries = libraries.collect::<anyhow::Result<_>>()?;
-    Ok(Built { gdr, libraries, debug })
+    Ok(Built {
+        gdr,
+        libraries,
+        debug,
+    })
 }
 
 /// Flags that keep the paths of this machine out of the files.
@@ -81,9 +93,20 @@ fn flags(source: &Path) -> anyhow::Result<String> {
 fn separate(file: &Path, arch: Arch, debug: &mut Vec<File>) -> anyhow::Result<Vec<u8>> {
     let objcopy = objcopy(arch);
     let run = |arguments: &[&std::ffi::OsStr]| text(Command::new(&objcopy).args(arguments));
-    let (symbols, stripped) = (file.with_extension("debug"), file.with_extension("stripped"));
-    run(&["--only-keep-debug".as_ref(), file.as_os_str(), symbols.as_os_str()])?;
-    run(&["--strip-all".as_ref(), file.as_os_str(), stripped.as_os_str()])?;
+    let (symbols, stripped) = (
+        file.with_extension("debug"),
+        file.with_extension("stripped"),
+    );
+    run(&[
+        "--only-keep-debug".as_ref(),
+        file.as_os_str(),
+        symbols.as_os_str(),
+    ])?;
+    run(&[
+        "--strip-all".as_ref(),
+        file.as_os_str(),
+        stripped.as_os_str(),
+    ])?;
     let bytes = fs::read(&stripped)?;
     let id = build_id(&bytes).with_context(|| format!("{} has no build id", file.display()))?;
     let path = format!("lib/debug/.build-id/{}/{}.debug", &id[..2], &id[2..]);

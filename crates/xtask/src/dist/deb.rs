@@ -10,10 +10,15 @@ use super::build::GLIBC;
 use super::packages::Package;
 use super::tarball::{archive, compress};
 use super::{Arch, Release};
-use crate::install::{Content, File};
+use crate::libraries::{Content, File};
 
 /// Writes the package; returns its path.
-pub fn write(out: &Path, release: &Release, arch: Arch, package: &Package) -> anyhow::Result<PathBuf> {
+pub fn write(
+    out: &Path,
+    release: &Release,
+    arch: Arch,
+    package: &Package,
+) -> anyhow::Result<PathBuf> {
     let version = format!("{}-{}", release.version, release.revision);
     let path = out.join(format!("{}_{version}_{}.deb", package.name, arch.debian()));
     // dpkg makes the list of checksums itself when it unpacks.
@@ -28,7 +33,13 @@ pub fn write(out: &Path, release: &Release, arch: Arch, package: &Package) -> an
         ("data.tar.gz", &data),
     ] {
         let size = member.len();
-        bytes.extend(format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{size:<10}`\n", release.time, 0, 0, "100644").bytes());
+        bytes.extend(
+            format!(
+                "{name:<16}{:<12}{:<6}{:<6}{:<8}{size:<10}`\n",
+                release.time, 0, 0, "100644"
+            )
+            .bytes(),
+        );
         bytes.extend(member);
         if size % 2 == 1 {
             bytes.push(b'\n');
@@ -39,7 +50,11 @@ pub fn write(out: &Path, release: &Release, arch: Arch, package: &Package) -> an
 }
 
 fn fields(version: &str, arch: Arch, package: &Package) -> String {
-    let size: usize = package.files.iter().map(|file| size(file).div_ceil(1024)).sum();
+    let size: usize = package
+        .files
+        .iter()
+        .map(|file| size(file).div_ceil(1024))
+        .sum();
     let mut depends: Vec<String> = package
         .own
         .iter()
@@ -57,8 +72,17 @@ fn fields(version: &str, arch: Arch, package: &Package) -> String {
         package.section,
     );
     let others = package.others.join(", ");
-    let names: Vec<&str> = package.others.iter().map(String::as_str).filter(|name| !name.contains(' ')).collect();
-    let provided = if package.interface.is_empty() { &[] } else { names.as_slice() };
+    let names: Vec<&str> = package
+        .others
+        .iter()
+        .map(String::as_str)
+        .filter(|name| !name.contains(' '))
+        .collect();
+    let provided = if package.interface.is_empty() {
+        &[]
+    } else {
+        names.as_slice()
+    };
     let provides: Vec<String> = provided
         .iter()
         .map(|name| format!("{name} (= {}-1)", package.interface))
@@ -102,7 +126,11 @@ fn scripts(package: &Package) -> Vec<File> {
     }
     if let Some((library, number)) = &package.soname {
         files.push(File::new("triggers", 0o644, "activate-noawait ldconfig\n"));
-        files.push(File::new("shlibs", 0o644, format!("{library} {number} {}\n", package.name)));
+        files.push(File::new(
+            "shlibs",
+            0o644,
+            format!("{library} {number} {}\n", package.name),
+        ));
     }
     files
 }

@@ -15,7 +15,7 @@ use std::process::Command;
 use anyhow::{Context as _, bail};
 use sha2::{Digest as _, Sha256};
 
-use crate::install::workspace;
+use crate::libraries::workspace;
 
 /// `cargo xtask dist`.
 #[derive(Debug, clap::Args)]
@@ -107,8 +107,16 @@ fn pack(args: &Args, release: &Release, arch: Arch, out: &Path) -> anyhow::Resul
     let crates = crates::released(arch)?;
     let stem = format!("gdr-{}-{}", release.version, arch.name());
     let licenses = crates::licenses(&crates)?;
-    fs::write(out.join(format!("{stem}.cdx.json")), crates::bill(release, arch, &crates)?)?;
-    tarball::write(&out.join(format!("{stem}-debug.tar.gz")), &stem, &built.debug, release.time)?;
+    fs::write(
+        out.join(format!("{stem}.cdx.json")),
+        crates::bill(release, arch, &crates)?,
+    )?;
+    tarball::write(
+        &out.join(format!("{stem}-debug.tar.gz")),
+        &stem,
+        &built.debug,
+        release.time,
+    )?;
     for format in &args.format {
         let packages = packages::all(*format, arch, &built, &licenses)?;
         let mut made = Vec::new();
@@ -121,8 +129,16 @@ fn pack(args: &Args, release: &Release, arch: Arch, out: &Path) -> anyhow::Resul
         }
         match format {
             Format::Tar => {
-                let files: Vec<_> = packages.into_iter().flat_map(|package| package.files).collect();
-                tarball::write(&out.join(format!("{stem}.tar.gz")), &stem, &files, release.time)?;
+                let files: Vec<_> = packages
+                    .into_iter()
+                    .flat_map(|package| package.files)
+                    .collect();
+                tarball::write(
+                    &out.join(format!("{stem}.tar.gz")),
+                    &stem,
+                    &files,
+                    release.time,
+                )?;
             }
             Format::Deb => tarball::bundle(out, &format!("{stem}-deb"), &made, release.time)?,
             Format::Rpm => tarball::bundle(out, &format!("{stem}-rpm"), &made, release.time)?,
@@ -136,7 +152,11 @@ fn checksums(out: &Path) -> anyhow::Result<()> {
     let mut lines = Vec::new();
     for entry in fs::read_dir(out)? {
         let path = entry?.path();
-        let name = path.file_name().context("a file's name")?.display().to_string();
+        let name = path
+            .file_name()
+            .context("a file's name")?
+            .display()
+            .to_string();
         let digest = Sha256::digest(fs::read(&path)?);
         let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
         println!("{}", path.display());
@@ -159,7 +179,9 @@ impl Release {
             version: env!("CARGO_PKG_VERSION"),
             revision,
             commit: if dirty { commit + "-modified" } else { commit },
-            time: time.parse().with_context(|| format!("SOURCE_DATE_EPOCH {time}"))?,
+            time: time
+                .parse()
+                .with_context(|| format!("SOURCE_DATE_EPOCH {time}"))?,
         })
     }
 }
@@ -176,7 +198,11 @@ fn text(command: &mut Command) -> anyhow::Result<String> {
         .output()
         .with_context(|| format!("cannot run {name}"))?;
     if !output.status.success() {
-        bail!("{name}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+        bail!(
+            "{name}: {}\n{}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
     Ok(String::from_utf8(output.stdout)?.trim_end().to_owned())
 }

@@ -1,4 +1,4 @@
-//! The packages: which files each has, and how it relates to others. A C library is an entry of `install::Library`.
+//! The packages: which files each has, and how it relates to others. A C library is an entry of `libraries::LIBRARIES`.
 
 use std::fs;
 
@@ -7,11 +7,12 @@ use anyhow::Context as _;
 use super::build::Built;
 use super::tarball::compress;
 use super::{Arch, Format};
-use crate::install::{Content, File, Library, workspace};
+use crate::libraries::{Content, File, Library, workspace};
 
 pub const MAINTAINER: &str = "gdr maintainers <gdr@localhost.invalid>";
 pub const LICENSE: &str = "MIT OR Apache-2.0";
 
+#[derive(Default)]
 pub struct Package {
     pub name: String,
     pub section: &'static str,
@@ -55,23 +56,45 @@ impl Layout {
                 "vendor-completions",
                 "vendor_completions.d",
             ),
-            Format::Rpm => ("usr/", "lib64".to_owned(), "site-functions", "vendor_completions.d"),
-            Format::Tar => ("", "lib".to_owned(), "site-functions", "vendor_completions.d"),
+            Format::Rpm => (
+                "usr/",
+                "lib64".to_owned(),
+                "site-functions",
+                "vendor_completions.d",
+            ),
+            Format::Tar => (
+                "",
+                "lib".to_owned(),
+                "site-functions",
+                "vendor_completions.d",
+            ),
         };
-        Self { usr, lib, zsh, fish }
+        Self {
+            usr,
+            lib,
+            zsh,
+            fish,
+        }
     }
 }
 
-pub fn all(format: Format, arch: Arch, built: &Built, licenses: &str) -> anyhow::Result<Vec<Package>> {
+pub fn all(
+    format: Format,
+    arch: Arch,
+    built: &Built,
+    licenses: &str,
+) -> anyhow::Result<Vec<Package>> {
     let layout = Layout::new(format, arch);
     let mut packages = vec![gdr(format, &layout, built)?];
     for (library, bytes) in &built.libraries {
-        packages.push(runtime(format, &layout, *library, bytes)?);
-        packages.push(development(format, &layout, *library)?);
+        packages.push(runtime(format, &layout, library, bytes)?);
+        packages.push(development(format, &layout, library)?);
     }
     if format == Format::Tar {
         let script = fs::read(workspace().join("packaging/install.sh"))?;
-        packages[0].files.push(File::new("install.sh", 0o755, script));
+        packages[0]
+            .files
+            .push(File::new("install.sh", 0o755, script));
     }
     for package in &mut packages {
         if format != Format::Tar {
@@ -100,14 +123,21 @@ fn gdr(format: Format, layout: &Layout, built: &Built) -> anyhow::Result<Package
             _ => anyhow::bail!("completions/{name}: no package has a place for it"),
         });
     }
-    for (from, to) in [("profiles", "share/gdr/profiles"), ("docs/schema", "share/gdr/schema")] {
+    for (from, to) in [
+        ("profiles", "share/gdr/profiles"),
+        ("docs/schema", "share/gdr/schema"),
+    ] {
         for (name, bytes) in directory(from)? {
             files.push(File::new(format!("{to}/{name}"), 0o644, bytes));
         }
     }
     if format != Format::Tar {
         for (name, bytes) in directory("packaging/systemd")? {
-            files.push(File::new(format!("lib/systemd/system/{name}"), 0o644, bytes));
+            files.push(File::new(
+                format!("lib/systemd/system/{name}"),
+                0o644,
+                bytes,
+            ));
         }
     }
     Ok(Package {
@@ -120,69 +150,75 @@ fn gdr(format: Format, layout: &Layout, built: &Built) -> anyhow::Result<Package
             "every byte and measures the speed. It needs only libc: NVIDIA's driver and",
             "RDMA libraries are found at run time, and reported if they are missing.",
         ],
-        own: Vec::new(),
-        depends: Vec::new(),
-        others: Vec::new(),
-        soname: None,
-        interface: String::new(),
         has_code: true,
         installed: Some(script("gdr.installed")?),
         removing: Some(script("gdr.removing")?),
         removed: Some(script("gdr.removed")?),
         files,
+        ..Package::default()
     })
 }
 
-fn runtime(format: Format, layout: &Layout, library: Library, bytes: &[u8]) -> anyhow::Result<Package> {
+fn runtime(
+    format: Format,
+    layout: &Layout,
+    library: &Library,
+    bytes: &[u8],
+) -> anyhow::Result<Package> {
     let (major, minor) = library.interface()?;
-    let (debian, rpm) = library.others();
+    let file = format!("lib{}", library.name);
+    let others = match format {
+        Format::Rpm => library.other_rpms,
+        Format::Deb | Format::Tar => library.other_debs,
+    };
+    let soname = format!("{file}.so.{major}");
     Ok(Package {
-        name: format!("gdr-lib{}", library.name()),
+        name: format!("gdr-{file}"),
         section: "libs",
-        summary: library.summary(),
+        summary: library.summary,
         description: vec![
             "A library with the interface and the file name of NVIDIA's: programs that",
             "were built for that one use this one unchanged.",
         ],
-        own: Vec::new(),
-        depends: Vec::new(),
-        others: owned(if format == Format::Deb { debian } else { rpm }),
-        soname: Some((format!("lib{}", library.name()), major)),
+        others: others.iter().map(|&name| name.to_owned()).collect(),
+        soname: Some((file, major)),
         interface: format!("{major}.{minor}"),
         has_code: true,
-        installed: Some(script("library.installed")?.replace("@SONAME@", &format!("lib{}.so.{major}", library.name()))),
-        removing: None,
+        installed: Some(script("library.installed")?.replace("@SONAME@", &soname)),
         removed: (format == Format::Rpm).then(|| ":\n".to_owned()),
         files: library.runtime(&layout.lib, bytes.to_vec())?,
+        ..Package::default()
     })
 }
 
-fn development(format: Format, layout: &Layout, library: Library) -> anyhow::Result<Package> {
-    let suffix = if format == Format::Deb { "dev" } else { "devel" };
+fn development(format: Format, layout: &Layout, library: &Library) -> anyhow::Result<Package> {
+    let (suffix, depends) = match format {
+        Format::Rpm => ("devel", library.needs_rpms),
+        Format::Deb | Format::Tar => ("dev", library.needs_debs),
+    };
     // pkg-config knows where its file lies, so an unpacked archive may be anywhere.
-    let prefix = if format == Format::Tar { "${pcfiledir}/../.." } else { "/usr" };
-    let mut own = vec![format!("gdr-lib{}", library.name())];
-    own.extend(library.needs().map(|needs| format!("gdr-lib{}-{suffix}", needs.name())));
+    let prefix = match format {
+        Format::Tar => "${pcfiledir}/../..",
+        Format::Deb | Format::Rpm => "/usr",
+    };
+    let mut own = vec![format!("gdr-lib{}", library.name)];
+    let needs = library.needs.iter();
+    own.extend(needs.map(|name| format!("gdr-lib{name}-{suffix}")));
     // NVIDIA's debs have the headers in the package of the library, its rpms in one of their own.
     let others = match format {
-        Format::Rpm => library.others().1.iter().map(|name| format!("{name}-devel")).collect(),
-        Format::Deb | Format::Tar => Vec::new(),
+        Format::Rpm => library.other_rpms,
+        Format::Deb | Format::Tar => &[],
     };
     Ok(Package {
-        name: format!("gdr-lib{}-{suffix}", library.name()),
+        name: format!("gdr-lib{}-{suffix}", library.name),
         section: "libdevel",
-        summary: library.summary(),
+        summary: library.summary,
         description: vec!["Headers, the link that the linker follows, and the pkg-config file."],
         own,
-        depends: library.needs_packages(format == Format::Deb).to_vec(),
-        others,
-        soname: None,
-        interface: String::new(),
-        has_code: false,
-        installed: None,
-        removing: None,
-        removed: None,
+        depends: depends.to_vec(),
+        others: others.iter().map(|name| format!("{name}-devel")).collect(),
         files: library.development(prefix, &layout.lib)?,
+        ..Package::default()
     })
 }
 
@@ -204,12 +240,24 @@ fn texts(format: Format, package: &mut Package, licenses: &str) -> anyhow::Resul
         }
         Format::Rpm => {
             for (file, bytes) in [("LICENSE-MIT", mit), ("LICENSE-APACHE", apache)] {
-                files.push(File::new(format!("usr/share/licenses/{name}/{file}"), 0o644, bytes));
+                files.push(File::new(
+                    format!("usr/share/licenses/{name}/{file}"),
+                    0o644,
+                    bytes,
+                ));
             }
-            files.push(File::new(format!("usr/share/doc/{name}/CHANGELOG.md.gz"), 0o644, changes));
+            files.push(File::new(
+                format!("usr/share/doc/{name}/CHANGELOG.md.gz"),
+                0o644,
+                changes,
+            ));
         }
         Format::Tar if name == "gdr" => {
-            for (file, bytes) in [("LICENSE-MIT", mit), ("LICENSE-APACHE", apache), ("CHANGELOG.md.gz", changes)] {
+            for (file, bytes) in [
+                ("LICENSE-MIT", mit),
+                ("LICENSE-APACHE", apache),
+                ("CHANGELOG.md.gz", changes),
+            ] {
                 files.push(File::new(format!("share/doc/gdr/{file}"), 0o644, bytes));
             }
         }
@@ -217,11 +265,21 @@ fn texts(format: Format, package: &mut Package, licenses: &str) -> anyhow::Resul
     }
     if package.has_code {
         let (directory, bytes) = match format {
-            Format::Deb => (format!("usr/share/doc/{name}"), compress(licenses.as_bytes())?),
-            Format::Rpm => (format!("usr/share/licenses/{name}"), compress(licenses.as_bytes())?),
+            Format::Deb => (
+                format!("usr/share/doc/{name}"),
+                compress(licenses.as_bytes())?,
+            ),
+            Format::Rpm => (
+                format!("usr/share/licenses/{name}"),
+                compress(licenses.as_bytes())?,
+            ),
             Format::Tar => ("share/doc/gdr".to_owned(), compress(licenses.as_bytes())?),
         };
-        files.push(File::new(format!("{directory}/crates.txt.gz"), 0o644, bytes));
+        files.push(File::new(
+            format!("{directory}/crates.txt.gz"),
+            0o644,
+            bytes,
+        ));
     }
     Ok(())
 }
@@ -238,10 +296,6 @@ fn modes(format: Format, package: &mut Package) {
     }
 }
 
-fn owned(names: &[&str]) -> Vec<String> {
-    names.iter().map(|&name| name.to_owned()).collect()
-}
-
 fn script(name: &str) -> anyhow::Result<String> {
     let path = workspace().join("packaging/scripts").join(name);
     fs::read_to_string(&path).with_context(|| path.display().to_string())
@@ -253,7 +307,10 @@ fn directory(name: &str) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(&path).with_context(|| path.display().to_string())? {
         let entry = entry?;
-        files.push((entry.file_name().display().to_string(), fs::read(entry.path())?));
+        files.push((
+            entry.file_name().display().to_string(),
+            fs::read(entry.path())?,
+        ));
     }
     files.sort();
     Ok(files)
