@@ -10,7 +10,7 @@ mod scope;
 mod style;
 mod version;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
@@ -106,15 +106,21 @@ pub struct Global {
     pub verbose: bool,
 }
 
+/// `--verbose`, or `-v`, alone or with other short options.
+fn asks_for_verbose(word: &OsStr) -> bool {
+    match word.as_encoded_bytes() {
+        [b'-', b'-', ..] => word == "--verbose",
+        [b'-', short @ ..] => short.contains(&b'v'),
+        _ => false,
+    }
+}
+
 /// Parses the command line. The error is the text to print, help included; arguments in it are printable.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let parse = |arguments: Vec<OsString>| {
         let mut command = Cli::command();
-        if arguments
-            .iter()
-            .any(|word| word == "--verbose" || word == "-v")
-        {
+        if arguments.iter().any(|word| asks_for_verbose(word)) {
             command = command.version(version::verbose());
         }
         let matches = help::with_sections(command, "").try_get_matches_from(arguments)?;

@@ -43,9 +43,9 @@ fn prints_version() {
 
 #[test]
 fn prints_how_it_was_built() {
-    for arguments in [["--version", "--verbose"], ["-v", "-V"]] {
+    for arguments in ["--version --verbose", "-v -V", "-Vv"] {
         let output = Command::new(env!("CARGO_BIN_EXE_gdr"))
-            .args(arguments)
+            .args(arguments.split(' '))
             .output()
             .expect("gdr starts");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -19,7 +19,7 @@ pub fn write(
     arch: Arch,
     package: &Package,
 ) -> anyhow::Result<PathBuf> {
-    let version = format!("{}-{}", release.version, release.revision);
+    let version = release.package_version();
     let path = out.join(format!("{}_{version}_{}.deb", package.name, arch.debian()));
     // dpkg makes the list of checksums itself when it unpacks.
     let mut control = vec![File::new("control", 0o644, fields(&version, arch, package))];
@@ -124,13 +124,12 @@ fn scripts(package: &Package) -> Vec<File> {
             files.push(File::new(name, 0o755, text));
         }
     }
-    if let Some((library, number)) = &package.soname {
-        files.push(File::new("triggers", 0o644, "activate-noawait ldconfig\n"));
-        files.push(File::new(
-            "shlibs",
-            0o644,
-            format!("{library} {number} {}\n", package.name),
-        ));
+    if !package.sonames.is_empty() {
+        let triggers = "activate-noawait ldconfig\n";
+        files.push(File::new("triggers", 0o644, triggers));
+        let lines = package.sonames.iter();
+        let lines = lines.map(|(library, number)| format!("{library} {number} {}\n", package.name));
+        files.push(File::new("shlibs", 0o644, lines.collect::<String>()));
     }
     files
 }

@@ -87,6 +87,8 @@ struct Release {
     commit: String,
     /// Seconds since 1970 of the commit, or SOURCE_DATE_EPOCH.
     time: u32,
+    /// The same as Debian's changelogs have it.
+    date: String,
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
@@ -118,7 +120,7 @@ fn pack(args: &Args, release: &Release, arch: Arch, out: &Path) -> anyhow::Resul
         release.time,
     )?;
     for format in &args.format {
-        let packages = packages::all(*format, arch, &built, &licenses)?;
+        let packages = packages::all(*format, release, arch, &built, &licenses)?;
         let mut made = Vec::new();
         for package in &packages {
             made.push(match format {
@@ -168,6 +170,11 @@ fn checksums(out: &Path) -> anyhow::Result<()> {
 }
 
 impl Release {
+    /// Version and revision of the packages.
+    fn package_version(&self) -> String {
+        format!("{}-{}", self.version, self.revision)
+    }
+
     fn new(revision: u32) -> anyhow::Result<Self> {
         let dirty = !git(&["status", "--porcelain", "--untracked-files=no"])?.is_empty();
         let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
@@ -175,13 +182,17 @@ impl Release {
             Ok(time) => time,
             Err(_) => git(&["log", "-1", "--format=%ct"])?,
         };
+        let time: u32 = time
+            .parse()
+            .with_context(|| format!("SOURCE_DATE_EPOCH {time}"))?;
+        let mut date = Command::new("date");
+        date.args(["--utc", "--rfc-email", &format!("--date=@{time}")]);
         Ok(Self {
             version: env!("CARGO_PKG_VERSION"),
             revision,
             commit: if dirty { commit + "-modified" } else { commit },
-            time: time
-                .parse()
-                .with_context(|| format!("SOURCE_DATE_EPOCH {time}"))?,
+            time,
+            date: text(date.env("LC_ALL", "C"))?,
         })
     }
 }

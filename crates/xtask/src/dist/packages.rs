@@ -6,7 +6,7 @@ use anyhow::Context as _;
 
 use super::build::Built;
 use super::tarball::compress;
-use super::{Arch, Format};
+use super::{Arch, Format, Release};
 use crate::libraries::{Content, File, Library, workspace};
 
 pub const MAINTAINER: &str = "gdr maintainers <gdr@localhost.invalid>";
@@ -25,8 +25,10 @@ pub struct Package {
     pub depends: Vec<&'static str>,
     /// Packages of others with the same files.
     pub others: Vec<String>,
-    /// The C library's file without number, and the number.
-    pub soname: Option<(String, u32)>,
+    /// Names of the C library's file without number, and the number.
+    pub sonames: Vec<(String, u32)>,
+    /// Name of the pkg-config file.
+    pub pkg_config: Option<&'static str>,
     /// Version of the C interface, for programs that ask for the other package.
     pub interface: String,
     /// It has programs or libraries.
@@ -80,6 +82,7 @@ impl Layout {
 
 pub fn all(
     format: Format,
+    release: &Release,
     arch: Arch,
     built: &Built,
     licenses: &str,
@@ -102,7 +105,7 @@ pub fn all(
                 file.path.insert_str(0, layout.usr);
             }
         }
-        texts(format, package, licenses)?;
+        texts(format, release, package, licenses)?;
         modes(format, package);
     }
     Ok(packages)
@@ -167,6 +170,7 @@ fn runtime(
 ) -> anyhow::Result<Package> {
     let (major, minor) = library.interface()?;
     let file = format!("lib{}", library.name);
+    let alias = library.alias.map(|alias| (format!("lib{alias}"), major));
     let others = match format {
         Format::Rpm => library.other_rpms,
         Format::Deb | Format::Tar => library.other_debs,
@@ -181,7 +185,7 @@ fn runtime(
             "were built for that one use this one unchanged.",
         ],
         others: others.iter().map(|&name| name.to_owned()).collect(),
-        soname: Some((file, major)),
+        sonames: [(file, major)].into_iter().chain(alias).collect(),
         interface: format!("{major}.{minor}"),
         has_code: true,
         installed: Some(script("library.installed")?.replace("@SONAME@", &soname)),
@@ -201,6 +205,7 @@ fn development(format: Format, layout: &Layout, library: &Library) -> anyhow::Re
         Format::Tar => "${pcfiledir}/../..",
         Format::Deb | Format::Rpm => "/usr",
     };
+    let (major, minor) = library.interface()?;
     let mut own = vec![format!("gdr-lib{}", library.name)];
     let needs = library.needs.iter();
     own.extend(needs.map(|name| format!("gdr-lib{name}-{suffix}")));
@@ -217,69 +222,64 @@ fn development(format: Format, layout: &Layout, library: &Library) -> anyhow::Re
         own,
         depends: depends.to_vec(),
         others: others.iter().map(|name| format!("{name}-devel")).collect(),
+        pkg_config: Some(library.name),
+        interface: format!("{major}.{minor}"),
         files: library.development(prefix, &layout.lib)?,
         ..Package::default()
     })
 }
 
 /// Adds the licences, and what the distributions want to find.
-fn texts(format: Format, package: &mut Package, licenses: &str) -> anyhow::Result<()> {
-    let name = package.name.clone();
+fn texts(
+    format: Format,
+    release: &Release,
+    package: &mut Package,
+    licenses: &str,
+) -> anyhow::Result<()> {
+    let name = &package.name;
+    // One directory for all that an archive has; rpmlint wants a library's files to have the SONAME's number in their paths.
+    let (doc, license) = match (format, package.sonames.first()) {
+        (Format::Tar, _) if name != "gdr" => return Ok(()),
+        (Format::Tar, _) => ("share/doc/gdr".to_owned(), "share/doc/gdr".to_owned()),
+        (Format::Deb, _) => (
+            format!("usr/share/doc/{name}"),
+            format!("usr/share/doc/{name}"),
+        ),
+        (Format::Rpm, soname) => {
+            let number = soname.map(|(_, number)| format!("-{number}"));
+            let name = name.clone() + &number.unwrap_or_default();
+            (
+                format!("usr/share/doc/{name}"),
+                format!("usr/share/licenses/{name}"),
+            )
+        }
+    };
     let read = |name: &str| fs::read(workspace().join(name)).with_context(|| name.to_owned());
-    let changes = compress(&read("CHANGELOG.md")?)?;
     let (mit, apache) = (read("LICENSE-MIT")?, read("LICENSE-APACHE")?);
-    let files = &mut package.files;
-    match format {
-        Format::Deb => {
-            let mut text = b"gdr is licensed under the MIT license or, at your choice, the Apache License, version 2.0,\n\
-                which is in /usr/share/common-licenses/Apache-2.0.\nCopyright: the contributors to gdr\n\n".to_vec();
-            text.extend(mit);
-            let doc = format!("usr/share/doc/{name}");
-            files.push(File::new(format!("{doc}/copyright"), 0o644, text));
-            files.push(File::new(format!("{doc}/changelog.gz"), 0o644, changes));
-        }
-        Format::Rpm => {
-            for (file, bytes) in [("LICENSE-MIT", mit), ("LICENSE-APACHE", apache)] {
-                files.push(File::new(
-                    format!("usr/share/licenses/{name}/{file}"),
-                    0o644,
-                    bytes,
-                ));
-            }
-            files.push(File::new(
-                format!("usr/share/doc/{name}/CHANGELOG.md.gz"),
-                0o644,
-                changes,
-            ));
-        }
-        Format::Tar if name == "gdr" => {
-            for (file, bytes) in [
-                ("LICENSE-MIT", mit),
-                ("LICENSE-APACHE", apache),
-                ("CHANGELOG.md.gz", changes),
-            ] {
-                files.push(File::new(format!("share/doc/gdr/{file}"), 0o644, bytes));
-            }
-        }
-        Format::Tar => return Ok(()),
+    let changes = compress(&read("CHANGELOG.md")?)?;
+    let mut add = |directory: &str, name: &str, bytes: Vec<u8>| {
+        let path = format!("{directory}/{name}");
+        package.files.push(File::new(path, 0o644, bytes));
+    };
+    if format == Format::Deb {
+        let mut text = b"gdr is licensed under the MIT license or, at your choice, the Apache License, version 2.0,\n\
+            which is in /usr/share/common-licenses/Apache-2.0.\nCopyright: the contributors to gdr\n\n".to_vec();
+        text.extend(mit);
+        add(&doc, "copyright", text);
+        let (version, date) = (release.package_version(), &release.date);
+        let text = format!(
+            "gdr ({version}) unstable; urgency=medium\n\n  * Made by 'cargo xtask dist'; changelog.gz has the changes.\n\n \
+             -- {MAINTAINER}  {date}\n"
+        );
+        add(&doc, "changelog.Debian.gz", compress(text.as_bytes())?);
+        add(&doc, "changelog.gz", changes);
+    } else {
+        add(&license, "LICENSE-MIT", mit);
+        add(&license, "LICENSE-APACHE", apache);
+        add(&doc, "CHANGELOG.md.gz", changes);
     }
     if package.has_code {
-        let (directory, bytes) = match format {
-            Format::Deb => (
-                format!("usr/share/doc/{name}"),
-                compress(licenses.as_bytes())?,
-            ),
-            Format::Rpm => (
-                format!("usr/share/licenses/{name}"),
-                compress(licenses.as_bytes())?,
-            ),
-            Format::Tar => ("share/doc/gdr".to_owned(), compress(licenses.as_bytes())?),
-        };
-        files.push(File::new(
-            format!("{directory}/crates.txt.gz"),
-            0o644,
-            bytes,
-        ));
+        add(&license, "crates.txt.gz", compress(licenses.as_bytes())?);
     }
     Ok(())
 }
@@ -289,7 +289,7 @@ fn modes(format: Format, package: &mut Package) {
     for file in &mut package.files {
         if let Content::Bytes { mode, .. } = &mut file.content
             && format == Format::Deb
-            && package.soname.is_some()
+            && !package.sonames.is_empty()
         {
             *mode = 0o644;
         }

@@ -1,5 +1,6 @@
 //! RPM packages, written by the crate rpm.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -9,6 +10,20 @@ use super::build::GLIBC;
 use super::packages::{LICENSE, MAINTAINER, Package};
 use super::{Arch, Release};
 use crate::libraries::Content;
+
+/// Directories of the package `filesystem`.
+const SYSTEM: [&str; 10] = [
+    "/usr",
+    "/usr/bin",
+    "/usr/include",
+    "/usr/lib",
+    "/usr/lib64",
+    "/usr/share",
+    "/usr/share/doc",
+    "/usr/share/licenses",
+    "/usr/share/man",
+    "/usr/share/man/man1",
+];
 
 /// Writes the package; returns its path.
 pub fn write(
@@ -29,13 +44,18 @@ pub fn write(
         .using_config(config)
         .release(revision.to_string())
         .description(package.description.join("\n"))
-        .group(if package.section == "utils" {
-            "System/Base"
-        } else {
-            "System/Libraries"
+        .group(match package.section {
+            "utils" => "System/Base",
+            "libdevel" => "Development/Libraries/C and C++",
+            _ => "System/Libraries",
         })
         .packager(MAINTAINER)
-        .build_host("localhost");
+        .build_host("localhost")
+        .add_changelog_entry(
+            format!("{MAINTAINER} - {}", release.package_version()),
+            "- Made by 'cargo xtask dist'; CHANGELOG.md has the changes",
+            release.time,
+        );
     for file in &package.files {
         let path = format!("/{}", file.path);
         match &file.content {
@@ -52,32 +72,11 @@ pub fn write(
             }
         };
     }
-    relations(&mut builder, release, package);
-    for (script, argument, set) in [
-        (
-            &package.installed,
-            None,
-            PackageBuilder::post_install_script as fn(&mut _, String) -> &mut _,
-        ),
-        (
-            &package.removing,
-            Some(0),
-            PackageBuilder::pre_uninstall_script,
-        ),
-        (
-            &package.removed,
-            Some(0),
-            PackageBuilder::post_uninstall_script,
-        ),
-    ] {
-        let ldconfig = package.soname.as_ref().map_or("", |_| "/sbin/ldconfig\n");
-        let when = argument.map_or(String::new(), |number| {
-            format!("[ \"$1\" = {number} ] || exit 0\n")
-        });
-        if let Some(script) = script {
-            set(&mut builder, format!("{ldconfig}{when}{script}"));
-        }
+    for directory in directories(package) {
+        builder.with_dir_entry(FileOptions::dir(directory).mode(0o040_755))?;
     }
+    relations(&mut builder, release, package);
+    scripts(&mut builder, package);
     let built = builder.build().with_context(|| format!("package {name}"))?;
     built
         .write_file(&path)
@@ -85,12 +84,38 @@ pub fn write(
     Ok(path)
 }
 
+/// Directories that go with the package: all but those that every system has.
+fn directories(package: &Package) -> BTreeSet<String> {
+    let paths = package.files.iter().map(|file| format!("/{}", file.path));
+    let parents = paths.flat_map(|path| {
+        let ends: Vec<usize> = path.match_indices('/').map(|(at, _)| at).skip(1).collect();
+        ends.into_iter().map(move |end| path[..end].to_owned())
+    });
+    let system = |path: &str| SYSTEM.contains(&path);
+    parents.filter(|path| !system(path)).collect()
+}
+
+fn scripts(builder: &mut PackageBuilder, package: &Package) {
+    let ldconfig = match package.sonames.is_empty() {
+        true => "",
+        false => "/sbin/ldconfig\n",
+    };
+    // After an update, the number of packages that are left is 1.
+    let last = "[ \"$1\" = 0 ] || exit 0\n";
+    if let Some(script) = &package.installed {
+        builder.post_install_script(format!("{ldconfig}{script}"));
+    }
+    if let Some(script) = &package.removing {
+        builder.pre_uninstall_script(format!("{last}{script}"));
+    }
+    if let Some(script) = &package.removed {
+        builder.post_uninstall_script(format!("{ldconfig}{last}{script}"));
+    }
+}
+
 fn relations(builder: &mut PackageBuilder, release: &Release, package: &Package) {
     for name in &package.own {
-        builder.requires(Dependency::eq(
-            name,
-            format!("{}-{}", release.version, release.revision),
-        ));
+        builder.requires(Dependency::eq(name, release.package_version()));
     }
     for name in &package.depends {
         builder.requires(Dependency::any(*name));
@@ -101,8 +126,15 @@ fn relations(builder: &mut PackageBuilder, release: &Release, package: &Package)
     // No Obsoletes: an update must not replace NVIDIA's package by itself.
     for name in &package.others {
         builder.conflicts(Dependency::any(name));
+        builder.provides(Dependency::eq(name, &package.interface));
     }
-    if let Some((library, number)) = &package.soname {
+    for (library, number) in &package.sonames {
         builder.provides(Dependency::any(format!("{library}.so.{number}()(64bit)")));
+    }
+    if let Some(name) = package.pkg_config {
+        builder.provides(Dependency::eq(
+            format!("pkgconfig({name})"),
+            &package.interface,
+        ));
     }
 }
