@@ -15,6 +15,8 @@ stand_in() {
 stand_in system 1 'Provides: /bin/sh, libc.so.6(GLIBC_2.28)(64bit), pkgconfig(libibverbs)'
 stand_in gdrcopy 2.5 ''
 rpm --force-debian --install /tmp/noarch/system-1-1.noarch.rpm
+# Of the package filesystem, where there is one.
+mkdir -p /usr/share/licenses
 files >/tmp/before
 
 rpm --force-debian --install /packages/*.rpm
