@@ -9,6 +9,7 @@ mod rpm;
 mod tarball;
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -161,7 +162,7 @@ fn checksums(out: &Path) -> anyhow::Result<()> {
             .to_string();
         let digest = Sha256::digest(fs::read(&path)?);
         let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        println!("{}", path.display());
+        writeln!(std::io::stdout(), "{}", path.display())?;
         lines.push((name.clone(), format!("{digest}  {name}\n")));
     }
     lines.sort();
