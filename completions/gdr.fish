@@ -30,7 +30,7 @@ complete -c gdr -n "__fish_gdr_needs_command" -l color -d 'When to use colour; a
 always\t'Always'
 never\t'Never'"
 complete -c gdr -n "__fish_gdr_needs_command" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
-complete -c gdr -n "__fish_gdr_needs_command" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
+complete -c gdr -n "__fish_gdr_needs_command" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_needs_command" -s V -l version -d 'Print version'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "topo" -d 'Show how GPUs, NICs and NVMe controllers are connected, and the best NIC of each GPU'
@@ -62,7 +62,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand topo" -l pci -d 'Show PCI classe
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l nvme -d 'Also show NVMe controllers'
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l pairs -d 'Print the NIC for each GPU, with settings for NCCL, UCX, CUDA and numactl'
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l check -d 'Exit with status 1 if the best NIC of a GPU is rated bad'
-complete -c gdr -n "__fish_gdr_using_subcommand topo" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
+complete -c gdr -n "__fish_gdr_using_subcommand topo" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l pair -d 'Only the ports between two devices, such as GPU0, NIC0, mlx5_0 or PCI addresses' -r
 complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l device -d 'Only this port, by PCI address' -r
@@ -84,7 +84,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l all-bridges -d 'All 
 complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l dry-run -d 'Print the plan and change nothing'
 complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -s y -l yes -d 'Do not ask for confirmation'
 complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l force -d 'Also make repairs that gdr considers unsafe'
-complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
+complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -l tools -d 'With --sysroot: run the programs in this directory instead of those of the machine, with GDR_ROOT set' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
@@ -96,7 +96,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand undo" -l library-timeout -d 'Tim
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -l list -d 'List the repairs and exit'
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -s y -l yes -d 'Do not ask for confirmation'
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -l force -d 'Also restore files that another program has changed since'
-complete -c gdr -n "__fish_gdr_using_subcommand undo" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
+complete -c gdr -n "__fish_gdr_using_subcommand undo" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -s o -l output -d 'Output file; \'-\' is standard output. A name that ends in .zst is compressed' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l diff -d 'Show the differences between two snapshots, of two machines or of one at two times' -r -F
@@ -111,7 +111,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l library-timeout -d 
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l mask -d 'Replace serial numbers, UUIDs, GUIDs, MAC and IP addresses, host and user names, each consistently'
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l live -d 'Also test the hardware, as doctor --live does, and record the results'
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l all -d 'With --diff: also show differences between any two machines, such as UUIDs'
-complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
+complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l fail-on -d 'Lowest level of a finding that makes the exit status 1' -r -f -a "error\t'A failure'
 warn\t'A failure or a warning'
@@ -293,7 +293,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l library-timeout -d 'T
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -s q -l quiet -d 'Show only failures, warnings and unknown results'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l live -d 'Also test the hardware: map GPU memory for the CPU and verify it, register it with each NIC, and register the NICs\' doorbells with the GPUs'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l list -d 'List the checks and exit'
-complete -c gdr -n "__fish_gdr_using_subcommand doctor" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
+complete -c gdr -n "__fish_gdr_using_subcommand doctor" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand explain" -l format -d 'Output format' -r -f -a "table\t'For people'
 json\t'For programs: schema gdr.explain/1'"
@@ -310,7 +310,7 @@ always\t'Always'
 never\t'Never'"
 complete -c gdr -n "__fish_gdr_using_subcommand explain" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
 complete -c gdr -n "__fish_gdr_using_subcommand explain" -l no-run -d 'Only name causes and checks; do not inspect a machine'
-complete -c gdr -n "__fish_gdr_using_subcommand explain" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
+complete -c gdr -n "__fish_gdr_using_subcommand explain" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand explain" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -l platform -d 'Assume this platform, as with doctor' -r -f -a "bare-metal\t'On hardware'
 guest\t'In a virtual machine'"
@@ -334,7 +334,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand fix" -l list -d 'List the availa
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -l dry-run -d 'Print the plan and change nothing'
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -s y -l yes -d 'Do not ask for confirmation'
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -l force -d 'Also make repairs that gdr considers unsafe'
-complete -c gdr -n "__fish_gdr_using_subcommand fix" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
+complete -c gdr -n "__fish_gdr_using_subcommand fix" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async mp transfer mpi help" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async mp transfer mpi help" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
@@ -342,7 +342,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subco
 always\t'Always'
 never\t'Never'"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async mp transfer mpi help" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async mp transfer mpi help" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async mp transfer mpi help" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async mp transfer mpi help" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async mp transfer mpi help" -f -a "copy" -d 'Map GPU memory for the CPU, verify every byte, and compare the copies with cuMemcpy'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async mp transfer mpi help" -f -a "host" -d 'Copy between host and GPU memory of every kind, verify every word, and find the best chunk size for staging'
@@ -402,7 +402,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l full -d 'All tests, with more samples; a minute or more per GPU'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l list-tests -d 'List the tests, with gdrcopy\'s names for them, and do nothing else'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l cold -d 'Let the GPU write the buffer before each copy through the mapping, so that no CPU cache holds it; for cached mappings'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l gpu -d 'GPUs: all, a number as in gdr topo, a PCI address or a UUID; separate several with commas' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l size -d 'Measure only these sizes, such as 4096, 64KiB or 1MiB; separate several with commas' -r
@@ -426,7 +426,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l sim -d 'Simulate every device that is not named, in host memory; needs no GPU, NIC or library, and every output says so'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l quick -d 'Only the most relevant tests, in less than 5 seconds per GPU'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l full -d 'All tests, with more samples; a minute or more per GPU'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l gpu -d 'GPUs: all, a number as in gdr topo, a PCI address or a UUID; separate several with commas' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l size -d 'Measure only these sizes, such as 4096, 64KiB or 1MiB; separate several with commas' -r
@@ -449,7 +449,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l sim -d 'Simulate every device that is not named, in host memory; needs no GPU, NIC or library, and every output says so'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l quick -d 'Only the most relevant tests, in less than 5 seconds per GPU'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l full -d 'All tests, with more samples; a minute or more per GPU'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l gpu -d 'GPUs: all, a number as in gdr topo, a PCI address or a UUID; separate several with commas' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l size -d 'Measure only these sizes, such as 4096, 64KiB or 1MiB; separate several with commas' -r
@@ -507,7 +507,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l no-secret -d 'Use no secret, for two processes on the loopback address of this machine; any local user can connect'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l all -d 'Measure each GPU with each NIC, one figure per pair, to compare path classes'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l show-perftest -d 'Print the equivalent perftest commands'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l gpu -d 'GPUs: all, a number as in gdr topo, a PCI address or a UUID; separate several with commas' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l size -d 'Measure only these sizes, such as 4096, 64KiB or 1MiB; separate several with commas' -r
@@ -546,7 +546,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l quick -d 'Only the most relevant tests, in less than 5 seconds per GPU'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l full -d 'All tests, with more samples; a minute or more per GPU'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l no-kernel -d 'No kernels write and compare the messages of the loop; the CPU does, outside the measured time'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l gpu -d 'GPUs: all, a number as in gdr topo, a PCI address or a UUID; separate several with commas' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l size -d 'Measure only these sizes, such as 4096, 64KiB or 1MiB; separate several with commas' -r
@@ -580,7 +580,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l full -d 'All tests, with more samples; a minute or more per GPU'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l no-secret -d 'Use no secret, for two processes on the loopback address of this machine; any local user can connect'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l no-mpi -d 'Leave out MPI\'s own figures'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l gpu -d 'GPUs: all, a number as in gdr topo, a PCI address or a UUID; separate several with commas' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l size -d 'Measure only these sizes, such as 4096, 64KiB or 1MiB; separate several with commas' -r
@@ -638,7 +638,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l no-secret -d 'Use no secret, for two processes on the loopback address of this machine; any local user can connect'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l all -d 'Measure each GPU with each NIC, one figure per pair, to compare path classes'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l show-perftest -d 'Print the equivalent perftest commands'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mpi" -l gpu -d 'GPUs: all, a number as in gdr topo, a PCI address or a UUID; separate several with commas' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mpi" -l size -d 'Measure only these sizes, such as 4096, 64KiB or 1MiB; separate several with commas' -r
@@ -664,7 +664,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mpi" -l sim -d 'Simulate every device that is not named, in host memory; needs no GPU, NIC or library, and every output says so'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mpi" -l quick -d 'Only the most relevant tests, in less than 5 seconds per GPU'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mpi" -l full -d 'All tests, with more samples; a minute or more per GPU'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mpi" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mpi" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mpi" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "copy" -d 'Map GPU memory for the CPU, verify every byte, and compare the copies with cuMemcpy'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "host" -d 'Copy between host and GPU memory of every kind, verify every word, and find the best chunk size for staging'

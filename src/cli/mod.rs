@@ -9,8 +9,9 @@ mod peer;
 mod probe;
 mod scope;
 mod style;
+mod version;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
@@ -103,16 +104,29 @@ pub struct Global {
     )]
     pub library_timeout: u64,
 
-    /// Report unreadable sources on standard error; doctor also shows the evidence of every finding
+    /// Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built
     #[arg(long, short, global = true, help_heading = "Global options")]
     pub verbose: bool,
+}
+
+/// `--verbose`, or `-v`, alone or with other short options.
+fn asks_for_verbose(word: &OsStr) -> bool {
+    match word.as_encoded_bytes() {
+        [b'-', b'-', ..] => word == "--verbose",
+        [b'-', short @ ..] => short.contains(&b'v'),
+        _ => false,
+    }
 }
 
 /// Parses the command line. The error is the text to print, help included; arguments in it are printable.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let parse = |arguments: Vec<OsString>| {
-        let matches = help::with_sections(Cli::command(), "").try_get_matches_from(arguments)?;
+        let mut command = Cli::command();
+        if arguments.iter().any(|word| asks_for_verbose(word)) {
+            command = command.version(version::verbose());
+        }
+        let matches = help::with_sections(command, "").try_get_matches_from(arguments)?;
         Cli::from_arg_matches(&matches)
     };
     parse(arguments.clone()).map_err(|_| {

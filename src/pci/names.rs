@@ -1,10 +1,14 @@
-//! Names of PCI vendors, devices and classes, from three lists in this order: the system's `pci.ids`, the `pci-ids`
-//! crate's copy (November 2022), and `profiles/devices.toml` for newer devices.
+//! Names of PCI vendors, devices and classes, from three lists in this order: the system's `pci.ids`, a copy of
+//! November 2022 in `pci.ids.zlib`, and `profiles/devices.toml` for newer devices.
+//!
+//! The copy is made by `cargo xtask generate` from the crate `pci-ids`, whose own tables would add 3 MB to the program and
+//! 60,000 relocations to its start.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
-use pci_ids::FromId;
+use miniz_oxide::inflate::decompress_to_vec_zlib;
 use serde::Deserialize;
 
 use super::ids::Ids;
@@ -86,32 +90,26 @@ impl PciNames {
     }
 
     pub fn vendor_name(&self, vendor: u16) -> Option<Cow<'_, str>> {
-        let builtin = || pci_ids::Vendor::from_id(vendor).map(|found| found.name().into());
-        self.system(|ids| ids.vendor(vendor)).or_else(builtin)
+        self.lists().find_map(|ids| ids.vendor(vendor))
     }
 
     /// A device's name without the vendor's.
     pub fn device_name(&self, vendor: u16, device: u16) -> Option<Cow<'_, str>> {
-        let builtin =
-            || pci_ids::Device::from_vid_pid(vendor, device).map(|found| found.name().into());
         let part = || {
             self.part(vendor, device)
                 .map(|part| part.name.as_str().into())
         };
-        self.system(|ids| ids.device(vendor, device))
-            .or_else(builtin)
+        self.lists()
+            .find_map(|ids| ids.device(vendor, device))
             .or_else(part)
     }
 
     /// A class's name, as at the start of lspci's lines: the subclass, else the base class.
     pub fn class_name(&self, class: Class) -> Option<Cow<'_, str>> {
         let (base, sub) = (class.base(), class.sub());
-        let narrow = || pci_ids::Subclass::from_cid_sid(base, sub).map(|found| found.name().into());
-        let wide = || pci_ids::Class::from_id(base).map(|found| found.name().into());
-        self.system(|ids| ids.subclass(base, sub))
-            .or_else(narrow)
-            .or_else(|| self.system(|ids| ids.class(base)))
-            .or_else(wide)
+        self.lists()
+            .find_map(|ids| ids.subclass(base, sub))
+            .or_else(|| self.lists().find_map(|ids| ids.class(base)))
     }
 
     /// The entry of `profiles/devices.toml`.
@@ -121,45 +119,36 @@ impl PciNames {
 
     /// Calls with the vendors of all lists; some repeat.
     pub(super) fn each_vendor(&self, mut each: impl FnMut(u16, &str)) {
-        if let Some(ids) = &self.system {
-            ids.vendors(|id, name| each(id, &name));
-        }
-        pci_ids::Vendors::iter().for_each(|vendor| each(vendor.id(), vendor.name()));
+        self.lists()
+            .for_each(|ids| ids.vendors(|id, name| each(id, &name)));
     }
 
     /// Calls with a vendor's devices in all lists; some repeat.
     pub(super) fn each_device(&self, vendor: u16, mut each: impl FnMut(u16, &str)) {
-        if let Some(ids) = &self.system {
-            ids.devices(vendor, |id, name| each(id, &name));
-        }
-        let builtin = pci_ids::Vendor::from_id(vendor).map(|vendor| vendor.devices());
-        builtin
-            .into_iter()
-            .flatten()
-            .for_each(|device| each(device.id(), device.name()));
+        self.lists()
+            .for_each(|ids| ids.devices(vendor, |id, name| each(id, &name)));
         let parts = self.parts.values().filter(|part| part.vendor == vendor);
         parts.for_each(|part| each(part.device, &part.name));
     }
 
     /// Calls with the subclasses of all lists; some repeat.
     pub(super) fn each_subclass(&self, mut each: impl FnMut(u8, u8, &str)) {
-        if let Some(ids) = &self.system {
-            ids.subclasses(|base, sub, name| each(base, sub, &name));
-        }
-        for class in pci_ids::Classes::iter() {
-            class
-                .subclasses()
-                .for_each(|sub| each(class.id(), sub.id(), sub.name()));
-        }
+        self.lists()
+            .for_each(|ids| ids.subclasses(|base, sub, name| each(base, sub, &name)));
     }
 
-    fn system<'a>(
-        &'a self,
-        look: impl FnOnce(&'a Ids) -> Option<Cow<'a, str>>,
-    ) -> Option<Cow<'a, str>> {
-        self.system.as_ref().and_then(look)
+    /// The lists in the format of `pci.ids`. The built-in one is unpacked only if the first does not have the name.
+    fn lists(&self) -> impl Iterator<Item = &Ids> {
+        let builtin = std::iter::once_with(|| LazyLock::force(&BUILTIN));
+        self.system.iter().chain(builtin)
     }
 }
+
+static BUILTIN: LazyLock<Ids> = LazyLock::new(|| {
+    let packed = include_bytes!("pci.ids.zlib");
+    // A test unpacks the list.
+    Ids::new(&decompress_to_vec_zlib(packed).unwrap_or_default())
+});
 
 #[cfg(test)]
 mod tests {
@@ -181,7 +170,7 @@ mod tests {
             names.class_name(Class(0x030200)).as_deref(),
             Some("Three dimensions")
         );
-        // Only in the crate's list of 2022.
+        // Only in the built-in list of 2022.
         assert_eq!(
             names.vendor_name(0x15b3).as_deref(),
             Some("Mellanox Technologies")
@@ -190,7 +179,7 @@ mod tests {
             names.class_name(Class(0x020700)).as_deref(),
             Some("Infiniband controller")
         );
-        // Newer than the crate's list.
+        // Newer than the built-in list.
         assert_eq!(
             names.device_name(0x10de, 0x2335).as_deref(),
             Some("GH100 [H200 SXM 141GB]")

@@ -40,3 +40,22 @@ fn prints_version() {
     let wanted = format!("gdr {}\n", env!("CARGO_PKG_VERSION"));
     assert_eq!(String::from_utf8_lossy(&output.stdout), wanted);
 }
+
+#[test]
+fn prints_how_it_was_built() {
+    for arguments in ["--version --verbose", "-v -V", "-Vv"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_gdr"))
+            .args(arguments.split(' '))
+            .output()
+            .expect("gdr starts");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let first = format!("gdr {}", env!("CARGO_PKG_VERSION"));
+        let names: Vec<&str> = text
+            .lines()
+            .skip(1)
+            .filter_map(|line| line.split_once(": ").map(|(name, _)| name))
+            .collect();
+        assert_eq!(text.lines().next(), Some(first.as_str()));
+        assert_eq!(names, ["commit", "target", "glibc", "profile", "features"]);
+    }
+}

@@ -50,9 +50,13 @@ pub struct Gdr {
 
 impl Gdr {
     /// The built binary. Only PATH, HOME and the coverage tool's file name pass from the caller's environment, because
-    /// LD_LIBRARY_PATH selects other libraries and CI changes the output.
+    /// LD_LIBRARY_PATH selects other libraries and CI changes the output. GDR_TEST_PROGRAM names another program, such as one that
+    /// starts gdr in an emulator.
     pub fn new() -> Self {
-        Self::of(Path::new(env!("CARGO_BIN_EXE_gdr")))
+        match std::env::var_os("GDR_TEST_PROGRAM") {
+            Some(program) => Self::of(Path::new(&program)),
+            None => Self::of(Path::new(env!("CARGO_BIN_EXE_gdr"))),
+        }
     }
 
     /// A copy of the binary.

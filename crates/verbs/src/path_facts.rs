@@ -1,6 +1,6 @@
 //! What decides the memory paths of a GPU and a NIC: NVLink-C2C, the PCI path between them, and the NIC's Data Direct function.
 
-use std::ffi::{OsStr, c_char};
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -70,16 +70,15 @@ impl Context {
         let ask = raw::mlx5dv()?
             .mlx5dv_get_data_direct_sysfs_path
             .ok_or(Error::Missing { function })?;
-        let mut path = [0 as c_char; 4096];
+        let mut path = [0_u8; 4096];
         // SAFETY: the context is open and an mlx5 device's, and the buffer has the length passed.
-        let errno = unsafe { ask(self.as_raw(), path.as_mut_ptr(), path.len()) };
+        let errno = unsafe { ask(self.as_raw(), path.as_mut_ptr().cast(), path.len()) };
         if errno == libc::ENODEV {
             return Ok(None);
         }
         self.check_errno(function, errno)?;
-        let bytes = path.map(c_char::cast_unsigned);
-        let end = bytes.iter().position(|byte| *byte == 0);
-        let path = OsStr::from_bytes(&bytes[..end.unwrap_or(bytes.len())]);
+        let end = path.iter().position(|byte| *byte == 0);
+        let path = OsStr::from_bytes(&path[..end.unwrap_or(path.len())]);
         // The library leaves out the mount point.
         let below = Path::new(path).strip_prefix("/").unwrap_or(Path::new(path));
         Ok(Some(Path::new("/sys").join(below)))

@@ -1,12 +1,15 @@
 //! Generated files that are committed: completions, man pages, JSON schemas, lists of checks and symptoms. A test fails if one is stale.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::CommandFactory as _;
 use clap::builder::PossibleValuesParser;
 use clap_complete::Shell;
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
 use gdr::check;
 
 use crate::documents;
@@ -80,7 +83,44 @@ pub fn files() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
         PathBuf::from("docs/symptoms.md"),
         documents::symptoms()?.into_bytes(),
     ));
+    files.push((PathBuf::from("src/pci/pci.ids.zlib"), pci_ids()?));
     Ok(files)
+}
+
+/// The list of the crate pci-ids without subsystems, in the format of `pci.ids`, compressed.
+fn pci_ids() -> anyhow::Result<Vec<u8>> {
+    let mut lines: Vec<String> = pci_ids::Vendors::iter()
+        .map(|vendor| {
+            let mut devices: Vec<_> = vendor.devices().collect();
+            devices.sort_by_key(|device| device.id());
+            let devices = devices
+                .iter()
+                .map(|device| format!("\t{:04x}  {}\n", device.id(), device.name()));
+            format!(
+                "{:04x}  {}\n{}",
+                vendor.id(),
+                vendor.name(),
+                devices.collect::<String>()
+            )
+        })
+        .collect();
+    let classes = pci_ids::Classes::iter().map(|class| {
+        let subclasses = class
+            .subclasses()
+            .map(|sub| format!("\t{:02x}  {}\n", sub.id(), sub.name()));
+        format!(
+            "C {:02x}  {}\n{}",
+            class.id(),
+            class.name(),
+            subclasses.collect::<String>()
+        )
+    });
+    lines.extend(classes);
+    lines.sort();
+    let text = lines.concat();
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(text.as_bytes())?;
+    Ok(encoder.finish()?)
 }
 
 /// The man pages of a command and its subcommands: gdr.1, gdr-topo.1.

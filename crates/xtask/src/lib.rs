@@ -1,7 +1,9 @@
 #![forbid(unsafe_code)]
 //! Development tasks of gdr, as a library so that tests can use them.
 
+pub mod dist;
 pub mod documents;
 pub mod generate;
 pub mod install;
+pub mod libraries;
 pub mod vm;

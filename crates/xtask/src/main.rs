@@ -21,6 +21,8 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Build archives, debs and rpms for old and new systems
+    Dist(xtask::dist::Args),
     /// Build libgdrapi or libgdsync and install library, headers and pkg-config file in a prefix
     InstallCapi(xtask::install::Args),
     /// Run a script in a virtual machine with simulated hardware
@@ -30,6 +32,7 @@ enum Task {
 fn main() -> Result<ExitCode> {
     match Cli::parse().task {
         Task::Generate { check } => xtask::generate::run(check).map(|()| ExitCode::SUCCESS),
+        Task::Dist(args) => xtask::dist::run(&args).map(|()| ExitCode::SUCCESS),
         Task::InstallCapi(args) => xtask::install::run(&args).map(|()| ExitCode::SUCCESS),
         Task::Vm(args) => xtask::vm::command(&args),
     }

@@ -90,8 +90,9 @@ fn create_the_others(pool: &'static Pool) {
 
 /// Life of a helper, as long as that of the process.
 fn help(pool: &'static Pool, seat: usize) -> ! {
+    // glibc has the function since 2.30.
     // SAFETY: gettid has no arguments.
-    let thread = unsafe { libc::gettid() };
+    let thread = unsafe { libc::syscall(libc::SYS_gettid) };
     pool.seats[seat]
         .0
         .thread
