@@ -19,6 +19,9 @@ _gdr() {
             gdr,doctor)
                 cmd="gdr__subcmd__doctor"
                 ;;
+            gdr,expect)
+                cmd="gdr__subcmd__expect"
+                ;;
             gdr,explain)
                 cmd="gdr__subcmd__explain"
                 ;;
@@ -45,6 +48,9 @@ _gdr() {
                 ;;
             gdr__subcmd__help,doctor)
                 cmd="gdr__subcmd__help__subcmd__doctor"
+                ;;
+            gdr__subcmd__help,expect)
+                cmd="gdr__subcmd__help__subcmd__expect"
                 ;;
             gdr__subcmd__help,explain)
                 cmd="gdr__subcmd__help__subcmd__explain"
@@ -128,7 +134,7 @@ _gdr() {
 
     case "${cmd}" in
         gdr)
-            opts="-v -h -V --sysroot --from --color --library-timeout --verbose --help --version topo fix-acs undo snapshot doctor explain fix probe help"
+            opts="-v -h -V --sysroot --from --color --library-timeout --verbose --help --version topo expect fix-acs undo snapshot doctor explain fix probe help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -177,15 +183,65 @@ _gdr() {
                     return 0
                     ;;
                 --only)
-                    COMPREPLY=($(compgen -W "env env.contradiction gdrdrv gdrdrv.node gpu gpu.bar1 gpu.cdmm gpu.confidential gpu.dmabuf gpu.driver gpu.driver-flavour gpu.fabric gpu.imex gpu.mig gpu.min-driver gpu.nouveau gpu.p2p-grant gpu.persistence gpu.present gpu.rdma-capable gpu.vgpu gpu.writes-ordering limits limits.map-count limits.memlock limits.rdma-cgroup mapping mapping.backend mpi mpi.cuda-aware param param.conflict param.drift param.grdma-topo param.iomap-wc param.peer-mapping param.stream-memops pcie pcie.acs pcie.acs-vm pcie.ats pcie.errors pcie.iommu pcie.link pcie.locality pcie.payload pcie.shared peermem peermem.boot peermem.buildable peermem.legacy peermem.loaded platform platform.cma platform.container platform.guest platform.kernel platform.lockdown rdma rdma.async-nic rdma.core rdma.data-direct rdma.device rdma.firmware rdma.mixed-stack rdma.modules rdma.netns rdma.nonprefetchable rdma.port rdma.provider rdma.register rdma.uar-map rdma.write-ordering sw sw.net-plugin sw.toolkit tools tools.perftest" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "env env.contradiction expect expect.bandwidth expect.driver expect.gpu-link expect.gpu-model expect.gpus expect.memory-path expect.nic-firmware expect.nic-link expect.nic-model expect.nics expect.pairs expect.port gdrdrv gdrdrv.node gpu gpu.bar1 gpu.cdmm gpu.confidential gpu.dmabuf gpu.driver gpu.driver-flavour gpu.fabric gpu.imex gpu.mig gpu.min-driver gpu.nouveau gpu.p2p-grant gpu.persistence gpu.present gpu.rdma-capable gpu.vgpu gpu.writes-ordering limits limits.map-count limits.memlock limits.rdma-cgroup mapping mapping.backend mpi mpi.cuda-aware param param.conflict param.drift param.grdma-topo param.iomap-wc param.peer-mapping param.stream-memops pcie pcie.acs pcie.acs-vm pcie.ats pcie.errors pcie.iommu pcie.link pcie.locality pcie.payload pcie.shared peermem peermem.boot peermem.buildable peermem.legacy peermem.loaded platform platform.cma platform.container platform.guest platform.kernel platform.lockdown rdma rdma.async-nic rdma.core rdma.data-direct rdma.device rdma.firmware rdma.mixed-stack rdma.modules rdma.netns rdma.nonprefetchable rdma.port rdma.provider rdma.register rdma.uar-map rdma.write-ordering sw sw.net-plugin sw.toolkit tools tools.perftest" -- "${cur}"))
                     return 0
                     ;;
                 --skip)
-                    COMPREPLY=($(compgen -W "env env.contradiction gdrdrv gdrdrv.node gpu gpu.bar1 gpu.cdmm gpu.confidential gpu.dmabuf gpu.driver gpu.driver-flavour gpu.fabric gpu.imex gpu.mig gpu.min-driver gpu.nouveau gpu.p2p-grant gpu.persistence gpu.present gpu.rdma-capable gpu.vgpu gpu.writes-ordering limits limits.map-count limits.memlock limits.rdma-cgroup mapping mapping.backend mpi mpi.cuda-aware param param.conflict param.drift param.grdma-topo param.iomap-wc param.peer-mapping param.stream-memops pcie pcie.acs pcie.acs-vm pcie.ats pcie.errors pcie.iommu pcie.link pcie.locality pcie.payload pcie.shared peermem peermem.boot peermem.buildable peermem.legacy peermem.loaded platform platform.cma platform.container platform.guest platform.kernel platform.lockdown rdma rdma.async-nic rdma.core rdma.data-direct rdma.device rdma.firmware rdma.mixed-stack rdma.modules rdma.netns rdma.nonprefetchable rdma.port rdma.provider rdma.register rdma.uar-map rdma.write-ordering sw sw.net-plugin sw.toolkit tools tools.perftest" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "env env.contradiction expect expect.bandwidth expect.driver expect.gpu-link expect.gpu-model expect.gpus expect.memory-path expect.nic-firmware expect.nic-link expect.nic-model expect.nics expect.pairs expect.port gdrdrv gdrdrv.node gpu gpu.bar1 gpu.cdmm gpu.confidential gpu.dmabuf gpu.driver gpu.driver-flavour gpu.fabric gpu.imex gpu.mig gpu.min-driver gpu.nouveau gpu.p2p-grant gpu.persistence gpu.present gpu.rdma-capable gpu.vgpu gpu.writes-ordering limits limits.map-count limits.memlock limits.rdma-cgroup mapping mapping.backend mpi mpi.cuda-aware param param.conflict param.drift param.grdma-topo param.iomap-wc param.peer-mapping param.stream-memops pcie pcie.acs pcie.acs-vm pcie.ats pcie.errors pcie.iommu pcie.link pcie.locality pcie.payload pcie.shared peermem peermem.boot peermem.buildable peermem.legacy peermem.loaded platform platform.cma platform.container platform.guest platform.kernel platform.lockdown rdma rdma.async-nic rdma.core rdma.data-direct rdma.device rdma.firmware rdma.mixed-stack rdma.modules rdma.netns rdma.nonprefetchable rdma.port rdma.provider rdma.register rdma.uar-map rdma.write-ordering sw sw.net-plugin sw.toolkit tools tools.perftest" -- "${cur}"))
                     return 0
                     ;;
                 --profile)
                     COMPREPLY=($(compgen -W "rdma async gdrcopy p2p mpi all" -- "${cur}"))
+                    return 0
+                    ;;
+                --sysroot)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --library-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__expect)
+            opts="-w -v -h --write --name --include --tolerance --sysroot --from --color --library-timeout --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --write)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -w)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --include)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tolerance)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --sysroot)
@@ -350,7 +406,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__help)
-            opts="topo fix-acs undo snapshot doctor explain fix probe help"
+            opts="topo expect fix-acs undo snapshot doctor explain fix probe help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -364,6 +420,20 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__help__subcmd__doctor)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__help__subcmd__expect)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

@@ -108,6 +108,19 @@ Check a recorded machine and print JSON.",
         see_also: "gdr-fix(1), gdr-explain(1), gdr-snapshot(1), lspci(8)",
     },
     Sections {
+        command: "expect",
+        examples: "\
+sudo gdr expect --write site.toml
+Write what this machine has as a profile; gdr doctor --profile ./site.toml compares others with it.
+gdr expect --write site.toml node1.zst node2.zst host.json
+From two recorded machines and the results of gdr probe host.",
+        files: PROFILES,
+        exit_status: "\
+0 The profile was written.
+2 Usage or internal error.",
+        see_also: "gdr-doctor(1), gdr-snapshot(1), gdr-probe(1)",
+    },
+    Sections {
         command: "explain",
         examples: "\
 gdr explain pcie.acs

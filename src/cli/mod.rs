@@ -1,6 +1,7 @@
 //! Command line types of clap, without logic. Help, man pages and completions are generated from them.
 
 mod copy;
+mod expect;
 mod explain;
 mod fix;
 mod help;
@@ -16,6 +17,7 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
 pub use copy::{CopyAllocator, CopyBackend, CopyMapping, CopyPlace, CopyProbe, CopyProducer};
+pub use expect::ExpectOptions;
 pub use explain::{Explain, ExplainFormat};
 pub use fix::{FixAcs, FixOptions, PersistHow, PlanFormat, RepairOptions, Undo};
 pub use help::{Sections, sections};
@@ -154,6 +156,13 @@ pub enum Command {
 
     /// Prove it: transfer data, verify every byte, and measure
     Probe(Probe),
+
+    /// Write a profile that says what a good machine has, for doctor and probe to compare with
+    ///
+    /// It has the number and models of GPUs and NICs, driver and firmware versions, links, ports, pairs by class and
+    /// memory paths; with results of gdr probe also minimum bandwidths. Several good machines may differ: each of their
+    /// values is then accepted, and a remark names it.
+    Expect(ExpectOptions),
 
     /// Repair what doctor found: shows a plan first, verifies each step, and can be undone
     Fix(FixOptions),

@@ -2,6 +2,7 @@
 
 mod doctor;
 mod document;
+mod expect;
 mod expected;
 mod explain;
 mod fix;
@@ -9,6 +10,7 @@ mod machine;
 mod names;
 mod probe;
 mod probe_copy;
+mod probe_file;
 mod profiles;
 mod repair;
 mod snapshot;
@@ -47,11 +49,17 @@ fn execute(cli: Cli, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result
         // Reads a text; inspects a machine only if the text requires it.
         return explain::run(&cli.global, options, out, err);
     }
+    if let Command::Expect(options) = &cli.command
+        && !options.sources.is_empty()
+    {
+        return expect::of_files(options, out, err);
+    }
     let machine = Machine::of(&cli.global, err)?;
     match &cli.command {
         // Handled above.
         Command::Explain(_) => Ok(0),
         Command::Doctor(options) => doctor::run(&machine, &cli.global, options, out, err),
+        Command::Expect(options) => expect::of_machine(&machine, options, out, err),
         Command::Topo(options) => topo::run(&machine, &cli.global, options, out, err),
         Command::Probe(options) => probe::run(&machine, &cli.global, options, out, err),
         Command::Fix(options) => fix::run(&machine, &cli.global, options, out, err),

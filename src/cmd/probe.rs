@@ -10,6 +10,7 @@ use super::expected::expected_machine;
 use super::machine::Machine;
 use super::probe_copy::{copy_options, list_tests};
 use super::profiles::expectations;
+use crate::check::expected_bandwidths;
 use crate::cli::{
     self, AsyncHca, AsyncProbe, Global, NumaChoice, Probe, ProbeFormat, ProbeWhat, RdmaMemory,
     RdmaMemoryPath, RdmaProbe, Rendezvous, style,
@@ -28,6 +29,7 @@ use crate::probe::supervise;
 use crate::probe::verdict::{exit_code, failures};
 use crate::probe::watch::Interrupts;
 use crate::probe::{asynchronous, host, p2p, rdma};
+use crate::profile::Expectations;
 use crate::render::probe as render;
 use crate::world::NvmlQuery;
 
@@ -113,12 +115,15 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
+    fn expectations(&self) -> anyhow::Result<Expectations> {
+        match self.scope.profile.as_slice() {
+            [] => expectations(&[self.profile.to_owned()]),
+            named => expectations(named),
+        }
+    }
+
     fn scope(&self) -> anyhow::Result<Scope> {
-        let profiles = match self.scope.profile.as_slice() {
-            [] => vec![self.profile.to_owned()],
-            named => named.to_vec(),
-        };
-        let shares = expectations(&profiles)?.shares();
+        let shares = self.expectations()?.shares();
         let mut sizes: Vec<usize> = self.scope.size.iter().map(|size| size.0).collect();
         sizes.sort_unstable();
         sizes.dedup();
@@ -169,7 +174,8 @@ impl Session<'_> {
         };
         let report = supervise::measure(probe, &expected, &interrupts, &mut watcher);
         watcher.bar.clear();
-        let report = report?;
+        let mut report = report?;
+        report.findings = expected_bandwidths(&self.expectations()?, &report);
         if is_chart {
             // A curve does not show failures.
             for result in failures(&report) {

@@ -161,7 +161,12 @@ fn name_devices(world: &World, facts: &Facts) {
 }
 
 /// Writes a document atomically, through a temporary file, and returns its size in bytes.
-fn write(output: &Path, text: &[u8], masked: bool, out: &mut dyn Write) -> anyhow::Result<usize> {
+pub fn write(
+    output: &Path,
+    text: &[u8],
+    masked: bool,
+    out: &mut dyn Write,
+) -> anyhow::Result<usize> {
     if output == Path::new("-") {
         out.write_all(text)?;
         out.flush()?;

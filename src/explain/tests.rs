@@ -29,7 +29,8 @@ fn every_check_has_a_symptom() {
         .collect();
     let missing: Vec<&str> = check::all()
         .map(|check| check.id)
-        .filter(|id| !named.contains(id))
+        // No message names what only a profile expects.
+        .filter(|id| !named.contains(id) && !id.starts_with(check::expect::FAMILY))
         .collect();
     assert!(missing.is_empty(), "no symptom leads to {missing:?}");
 }

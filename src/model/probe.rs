@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Bdf, Host, RdmaPath};
+use super::{Bdf, Finding, Host, RdmaPath};
 
 /// The document `gdr.probe/1`, used by every probe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -28,6 +28,9 @@ pub struct ProbeReport {
     pub results: Vec<ProbeResult>,
     /// Further notes: what was left out, and why the probe ended early.
     pub notes: Vec<String>,
+    /// Bandwidths compared with what the profiles expect.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
 }
 
 /// A probe.

@@ -77,6 +77,7 @@ fn empty_report<P: Probe>(probe: &P, machine: &Machine) -> ProbeReport {
         ends: Vec::new(),
         results: Vec::new(),
         notes: Vec::new(),
+        findings: Vec::new(),
     }
 }
 

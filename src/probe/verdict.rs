@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::statistics::{Figures, histogram, mean};
 use crate::model::{
-    GIGABYTES_PER_SECOND, MICROSECONDS, MILLIONS_PER_SECOND, ProbeReport, ProbeResult, ProbeVerdict,
+    GIGABYTES_PER_SECOND, MICROSECONDS, MILLIONS_PER_SECOND, Outcome, ProbeReport, ProbeResult,
+    ProbeVerdict,
 };
 
 /// The peak rate of a link, and the share of it that a figure must reach.
@@ -273,10 +274,14 @@ fn with_verdict(mut result: ProbeResult, promise: Option<Promise>) -> ProbeResul
     result
 }
 
-/// The exit code of a probe: 1 if data was wrong or something required was impossible, 3 if nothing failed but the report is
+/// The exit code of a probe: 1 if data was wrong, something required was impossible or a figure is not as expected, 3 if nothing failed but the report is
 /// incomplete, else 0. Slow is no failure.
 pub fn exit_code(report: &ProbeReport) -> u8 {
-    let failed = failures(report).next().is_some();
+    let unexpected = report
+        .findings
+        .iter()
+        .any(|finding| finding.outcome == Outcome::Fail);
+    let failed = failures(report).next().is_some() || unexpected;
     match (failed, report.complete) {
         (true, _) => 1,
         (false, false) => 3,
@@ -365,6 +370,7 @@ mod tests {
             ends: Vec::new(),
             results,
             notes: Vec::new(),
+            findings: Vec::new(),
         };
         let fine = || subject().right("validate.malloc.stores", Some(4), 4);
         let wrong = || subject().wrong("validate.malloc.stores", Some(4), "no".to_owned());

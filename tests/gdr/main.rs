@@ -9,6 +9,7 @@ mod dependencies;
 mod doctor;
 mod doctor_options;
 mod documents;
+mod expect;
 mod explain;
 mod fix;
 mod fix_boot;

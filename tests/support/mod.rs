@@ -20,6 +20,7 @@ mod kmod;
 mod layout;
 mod machine;
 mod modules;
+mod node;
 mod run;
 mod scratch;
 mod side;
@@ -34,6 +35,7 @@ pub use dump::{Classes, agreement, classes, everywhere, file, limited, rdma_topo
 pub use expect::{AcsFinding, Expect};
 pub use kmod::{Kmod, Loaded};
 pub use machine::{Machine, corpus, names, recorded};
+pub use node::Node;
 pub use run::{Gdr, MEMORY, Run, SafeBinary, gdr};
 pub use scratch::scratch;
 pub use side::{Ended, Invitation, Side};

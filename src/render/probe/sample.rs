@@ -111,5 +111,6 @@ pub fn report() -> ProbeReport {
         ends: Vec::new(),
         results,
         notes: Vec::new(),
+        findings: Vec::new(),
     }
 }

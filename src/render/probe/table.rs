@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::lines::{failures, line_of, verified};
+use super::lines::{failures, line_of, unexpected, verified};
 use super::panel::DIRECTIONS;
 use super::{INDENT, asynchronous, calls, copy, host, opening, p2p, rdma};
 use crate::model::{
-    BackendOutcome, GIGABYTES_PER_SECOND, ProbeKind, ProbeReport, ProbeResult, ProbeVerdict,
-    ProbedGpu,
+    BackendOutcome, GIGABYTES_PER_SECOND, Outcome, ProbeKind, ProbeReport, ProbeResult,
+    ProbeVerdict, ProbedGpu,
 };
 use crate::render::Style;
 use crate::render::text::{Tone, printable, wrap};
@@ -62,6 +62,7 @@ pub fn table(report: &ProbeReport, style: Style) -> String {
     for note in &report.notes {
         page.push_str(&format!("{}\n", wrap(&printable(note), style.width, 0, "")));
     }
+    page.push_str(&unexpected(&report.findings, style));
     page.push_str(&verdict(report, style));
     page
 }
@@ -149,12 +150,16 @@ fn verdict(report: &ProbeReport, style: Style) -> String {
         result.verdict == ProbeVerdict::Wrong
             || (result.verdict == ProbeVerdict::Impossible && result.required)
     });
+    let unexpected = report
+        .findings
+        .iter()
+        .any(|finding| finding.outcome == Outcome::Fail);
     let is_unmeasured = |result: &ProbeResult| result.verdict == ProbeVerdict::NotMeasured;
     if !report.results.is_empty() && report.results.iter().all(is_unmeasured) {
         // A note gives the reason.
         return String::new();
     }
-    let (tone, word) = match (failed, report.complete) {
+    let (tone, word) = match (failed || unexpected, report.complete) {
         (true, _) => (Tone::Bad, "failed"),
         (false, false) => (Tone::Fair, "incomplete"),
         (false, true) => (Tone::Good, "passed"),
