@@ -660,7 +660,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__async)
-            opts="-d -v -h --gpu --sim --quick --full --size --format --hca --device --gid-index --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-d -v -h --gpu --sim --quick --full --size --save --baseline --runs --format --hca --device --gid-index --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -671,6 +671,18 @@ _gdr() {
                     return 0
                     ;;
                 --size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --save)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --baseline)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --runs)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -722,7 +734,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__copy)
-            opts="-v -h --gpu --sim --quick --full --size --format --backend --kernel --numa --test --list-tests --allocator --mapping --offset --iterations --cold --producer --flag --reply --data --data-in --blocks --threads --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-v -h --gpu --sim --quick --full --size --save --baseline --runs --format --backend --kernel --numa --test --list-tests --allocator --mapping --offset --iterations --cold --producer --flag --reply --data --data-in --blocks --threads --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -733,6 +745,18 @@ _gdr() {
                     return 0
                     ;;
                 --size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --save)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --baseline)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --runs)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -926,7 +950,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__host)
-            opts="-v -h --gpu --sim --quick --full --size --format --numa --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-v -h --gpu --sim --quick --full --size --save --baseline --runs --format --numa --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -937,6 +961,18 @@ _gdr() {
                     return 0
                     ;;
                 --size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --save)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --baseline)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --runs)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -976,7 +1012,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__p2p)
-            opts="-v -h --gpu --sim --quick --full --size --format --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-v -h --gpu --sim --quick --full --size --save --baseline --runs --format --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -987,6 +1023,18 @@ _gdr() {
                     return 0
                     ;;
                 --size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --save)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --baseline)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --runs)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1022,7 +1070,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__rdma)
-            opts="-d -v -h --gpu --sim --quick --full --size --format --listen --rendezvous --secret-file --no-secret --device --remote-device --gid-index --memory --memory-path --all --qps --show-perftest --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-d -v -h --gpu --sim --quick --full --size --save --baseline --runs --format --listen --rendezvous --secret-file --no-secret --device --remote-device --gid-index --memory --memory-path --all --qps --show-perftest --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1033,6 +1081,18 @@ _gdr() {
                     return 0
                     ;;
                 --size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --save)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --baseline)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --runs)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

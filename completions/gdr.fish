@@ -112,7 +112,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand undo" -l force -d 'Also restore 
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -s o -l output -d 'Output file; \'-\' is standard output. A name that ends in .zst is compressed' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l diff -d 'Show the differences between two snapshots, of two machines or of one at two times' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l diff -d 'Show the differences between two snapshots, of two machines or of one at two times, or between the saved results of a probe' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l format -d 'With --diff: output format' -r -f -a "table\t'For people'
 json\t'For programs: schema gdr.diff/1'"
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
@@ -391,6 +391,9 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subco
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l gpu -d 'GPUs: all, a number as in gdr topo, a PCI address or a UUID; separate several with commas' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l size -d 'Measure only these sizes, such as 4096, 64KiB or 1MiB; separate several with commas' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l save -d 'Save the report, as a baseline for later runs; nothing is saved if the probe fails' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l baseline -d 'Compare every figure with the saved ones; a figure that is worse beyond noise makes the exit status 1' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l runs -d 'Run the probe this many times; each figure is the median of the runs\' medians' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
 curve\t'Bandwidth over size, as a chart in the terminal'
 json\t'For programs: schema gdr.probe/1'
@@ -442,6 +445,9 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l gpu -d 'GPUs: all, a number as in gdr topo, a PCI address or a UUID; separate several with commas' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l size -d 'Measure only these sizes, such as 4096, 64KiB or 1MiB; separate several with commas' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l save -d 'Save the report, as a baseline for later runs; nothing is saved if the probe fails' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l baseline -d 'Compare every figure with the saved ones; a figure that is worse beyond noise makes the exit status 1' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l runs -d 'Run the probe this many times; each figure is the median of the runs\' medians' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
 curve\t'Bandwidth over size, as a chart in the terminal'
 json\t'For programs: schema gdr.probe/1'
@@ -466,6 +472,9 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l gpu -d 'GPUs: all, a number as in gdr topo, a PCI address or a UUID; separate several with commas' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l size -d 'Measure only these sizes, such as 4096, 64KiB or 1MiB; separate several with commas' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l save -d 'Save the report, as a baseline for later runs; nothing is saved if the probe fails' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l baseline -d 'Compare every figure with the saved ones; a figure that is worse beyond noise makes the exit status 1' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l runs -d 'Run the probe this many times; each figure is the median of the runs\' medians' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
 curve\t'Bandwidth over size, as a chart in the terminal'
 json\t'For programs: schema gdr.probe/1'
@@ -489,6 +498,9 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l gpu -d 'GPUs: all, a number as in gdr topo, a PCI address or a UUID; separate several with commas' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l size -d 'Measure only these sizes, such as 4096, 64KiB or 1MiB; separate several with commas' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l save -d 'Save the report, as a baseline for later runs; nothing is saved if the probe fails' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l baseline -d 'Compare every figure with the saved ones; a figure that is worse beyond noise makes the exit status 1' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l runs -d 'Run the probe this many times; each figure is the median of the runs\' medians' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
 curve\t'Bandwidth over size, as a chart in the terminal'
 json\t'For programs: schema gdr.probe/1'
@@ -531,6 +543,9 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l gpu -d 'GPUs: all, a number as in gdr topo, a PCI address or a UUID; separate several with commas' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l size -d 'Measure only these sizes, such as 4096, 64KiB or 1MiB; separate several with commas' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l save -d 'Save the report, as a baseline for later runs; nothing is saved if the probe fails' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l baseline -d 'Compare every figure with the saved ones; a figure that is worse beyond noise makes the exit status 1' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l runs -d 'Run the probe this many times; each figure is the median of the runs\' medians' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
 curve\t'Bandwidth over size, as a chart in the terminal'
 json\t'For programs: schema gdr.probe/1'

@@ -238,7 +238,8 @@ pub struct SnapshotOptions {
     #[arg(long, conflicts_with_all = ["diff", "sysroot", "from"])]
     pub live: bool,
 
-    /// Show the differences between two snapshots, of two machines or of one at two times
+    /// Show the differences between two snapshots, of two machines or of one at two times, or between the saved results
+    /// of a probe
     #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["output", "sysroot", "from"])]
     pub diff: Option<Vec<PathBuf>>,
 

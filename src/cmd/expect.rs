@@ -5,9 +5,9 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 
-use super::machine::Machine;
+use super::machine::{Machine, Recorded};
 use super::profiles::expectations;
-use super::{doctor, probe_file, snapshot};
+use super::{doctor, snapshot};
 use crate::check::Ctx;
 use crate::check::expect::{Derived, FAMILY, derive, derive_bandwidths};
 use crate::cli::ExpectOptions;
@@ -35,9 +35,11 @@ pub fn of_files(
     for file in &options.sources {
         let name = file.display().to_string();
         let context = || name.clone();
-        let expect = match probe_file::read(file).with_context(context)? {
-            Some(saved) => derive_bandwidths(&saved.report, f64::from(options.tolerance) / 100.0),
-            None => read(&Machine::read(file).with_context(context)?.0, &name, err),
+        let expect = match Recorded::read(file).with_context(context)? {
+            Recorded::Probe(saved) => {
+                derive_bandwidths(&saved.report, f64::from(options.tolerance) / 100.0)
+            }
+            Recorded::Machine(machine, _) => read(&machine, &name, err),
         };
         for difference in all.merge(&expect) {
             super::remark(err, &format!("{name}: {difference}"));

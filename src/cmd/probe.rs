@@ -2,13 +2,15 @@
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 
 use super::expected::expected_machine;
 use super::machine::Machine;
 use super::probe_copy::{copy_options, list_tests};
+use super::probe_file;
 use super::profiles::expectations;
 use crate::check::expected_bandwidths;
 use crate::cli::{
@@ -16,7 +18,7 @@ use crate::cli::{
     RdmaMemoryPath, RdmaProbe, Rendezvous, style,
 };
 use crate::collect::CollectOptions;
-use crate::model::{PROBE_SCHEMA, ProbeReport};
+use crate::model::{PROBE_SCHEMA, ProbeKind, ProbeReport, Side};
 use crate::output::{self, Document, Progress};
 use crate::probe::children::Watcher;
 use crate::probe::depth::{Depth, Terms};
@@ -28,7 +30,7 @@ use crate::probe::scope::{Nodes, Scope};
 use crate::probe::supervise;
 use crate::probe::verdict::{exit_code, failures};
 use crate::probe::watch::Interrupts;
-use crate::probe::{asynchronous, host, p2p, rdma};
+use crate::probe::{self, asynchronous, baseline, host, p2p, rdma};
 use crate::profile::Expectations;
 use crate::render::probe as render;
 use crate::world::NvmlQuery;
@@ -158,6 +160,9 @@ impl Session<'_> {
             if self.scope.sim {
                 bail!("--sim runs on this machine: it does not work with --sysroot or --from");
             }
+            if self.scope.save.is_some() || self.scope.baseline.is_some() {
+                bail!("nothing is measured with --sysroot or --from: omit --save and --baseline");
+            }
             if is_chart {
                 bail!(
                     "nothing is measured with --sysroot or --from, so there is no curve: use --format table or json"
@@ -167,15 +172,18 @@ impl Session<'_> {
             self.print(out, &report)?;
             return Ok(exit_code(&report));
         }
-        let interrupts = Interrupts::catch()?;
-        let mut watcher = TerminalWatcher {
-            bar: Progress::new(),
-            err,
-        };
-        let report = supervise::measure(probe, &expected, &interrupts, &mut watcher);
-        watcher.bar.clear();
-        let mut report = report?;
+        let baseline = self.baseline(P::KIND)?;
+        let mut report = self.measure(probe, &expected, err)?;
         report.findings = expected_bandwidths(&self.expectations()?, &report);
+        if let Some(saved) = baseline {
+            let side = Side {
+                source: "live".to_owned(),
+                host: report.host.name.clone(),
+                taken: Some(output::now()),
+            };
+            let diff = baseline::compare(&saved.report, &report, baseline::TOLERANCE);
+            report.baseline = Some(diff.report(saved.side, side, true));
+        }
         if is_chart {
             // A curve does not show failures.
             for result in failures(&report) {
@@ -187,7 +195,68 @@ impl Session<'_> {
             }
         }
         self.print(out, &report)?;
+        self.save(&report, out, err)?;
         Ok(exit_code(&report))
+    }
+
+    fn baseline(&self, kind: ProbeKind) -> anyhow::Result<Option<probe_file::Saved>> {
+        let read = |file: &PathBuf| {
+            probe_file::baseline(file, kind, self.scope.sim)
+                .with_context(|| format!("--baseline {}", file.display()))
+        };
+        self.scope.baseline.as_ref().map(read).transpose()
+    }
+
+    /// Runs the probe as often as the user wants. An interrupted run ends it.
+    fn measure<P: supervise::Probe>(
+        &self,
+        probe: &P,
+        expected: &probe::machine::Machine,
+        err: &mut dyn Write,
+    ) -> anyhow::Result<ProbeReport> {
+        let interrupts = Interrupts::catch()?;
+        let mut watcher = TerminalWatcher {
+            bar: Progress::new(),
+            err,
+        };
+        let mut runs = Vec::new();
+        for _ in 0..self.scope.runs {
+            let run = supervise::measure(probe, expected, &interrupts, &mut watcher);
+            watcher.bar.clear();
+            runs.push(run?);
+            if runs.last().is_some_and(|run| !run.complete) {
+                break;
+            }
+        }
+        baseline::combine(runs).context("no run")
+    }
+
+    fn save(
+        &self,
+        report: &ProbeReport,
+        out: &mut dyn Write,
+        err: &mut dyn Write,
+    ) -> anyhow::Result<()> {
+        let Some(file) = &self.scope.save else {
+            return Ok(());
+        };
+        let name = file.display();
+        if failures(report).next().is_some() || !report.complete {
+            super::remark(
+                err,
+                &format!("{name} was not written: the probe failed or is incomplete"),
+            );
+            return Ok(());
+        }
+        probe_file::save(file, report, out).with_context(|| format!("cannot write {name}"))?;
+        super::remark(
+            err,
+            &format!(
+                "{name}: compare with it: gdr probe {} --baseline {name}",
+                report.probe.name()
+            ),
+        );
+        Ok(())
     }
 
     fn print(&self, out: &mut dyn Write, report: &ProbeReport) -> anyhow::Result<()> {

@@ -8,13 +8,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
-use super::machine::Machine;
+use super::machine::{Machine, Recorded};
+use super::probe_file::Saved;
 use super::{document, names};
 use crate::cli::{DiffFormat, Global, SnapshotOptions, style};
 use crate::collect::{self, CollectOptions};
-use crate::model::{DIFF_SCHEMA, Facts, MAX_PATHS, Side, Snapshot};
+use crate::model::{DIFF_SCHEMA, Diff, Facts, MAX_PATHS, Side, Snapshot};
 use crate::output::{self, Document};
 use crate::pci;
+use crate::probe::baseline;
 use crate::render;
 use crate::snapshot::{self, Known};
 use crate::world::{MOST, NvmlQuery, VerbsQuery, World};
@@ -65,7 +67,7 @@ fn names_to_mask(facts: &Facts) -> Known {
     }
 }
 
-/// Compares two snapshots.
+/// Compares two snapshots, or two reports of a probe.
 pub fn diff(
     files: &[PathBuf],
     global: &Global,
@@ -75,13 +77,18 @@ pub fn diff(
     let [a, b] = files else {
         bail!("--diff needs two files");
     };
-    let side = |file: &PathBuf| -> anyhow::Result<(Facts, Side)> {
-        let (machine, side) = Machine::read(file).with_context(|| file.display().to_string())?;
-        let live = machine.can_be_tried();
-        Ok((machine.facts(want(live)), side))
+    let read = |file: &PathBuf| Recorded::read(file).with_context(|| file.display().to_string());
+    let diff = match (read(a)?, read(b)?) {
+        (Recorded::Probe(a), Recorded::Probe(b)) => figures(a, b)?,
+        (Recorded::Machine(a, of_a), Recorded::Machine(b, of_b)) => {
+            let facts = |machine: &Machine| machine.facts(want(machine.can_be_tried()));
+            (snapshot::diff(&facts(&a), &facts(&b)), of_a, of_b)
+        }
+        _ => bail!(
+            "one file has the results of a probe, the other a machine: they cannot be compared"
+        ),
     };
-    let ((a, side_a), (b, side_b)) = (side(a)?, side(b)?);
-    let report = snapshot::diff(&a, &b).report(side_a, side_b, options.all);
+    let report = diff.0.report(diff.1, diff.2, options.all);
     match options.format {
         DiffFormat::Table => super::print(out, &render::diff::table(&report, style(global.color)))?,
         DiffFormat::Json => super::print_with(out, |out| {
@@ -89,6 +96,15 @@ pub fn diff(
         })?,
     }
     Ok(u8::from(!report.is_empty()))
+}
+
+/// Compares the results of two probes.
+fn figures(a: Saved, b: Saved) -> anyhow::Result<(Diff, Side, Side)> {
+    if (a.report.probe, a.report.simulated) != (b.report.probe, b.report.simulated) {
+        bail!("the files have results of different probes, or only one was simulated");
+    }
+    let diff = baseline::compare(&a.report, &b.report, baseline::TOLERANCE);
+    Ok((diff, a.side, b.side))
 }
 
 /// Summary of the recorded file, with its limits.

@@ -38,7 +38,7 @@ pub use boot::Boot;
 pub use checked::{Digest, FilePath, Invalid, KernelRelease, KernelWord, ModuleName, UnitName};
 pub use config::{AcsBits, Config, Link, LinkSpeed, PortType};
 pub use cuda::{ComputeCapability, Cuda, CudaGpu, CudaOutcome, CudaPair, StreamMemops};
-pub use diff::{Change, ChangeKind, DIFF_SCHEMA, Diff, DiffReport, Side};
+pub use diff::{Change, ChangeKind, DIFF_SCHEMA, Diff, DiffReport, FigureChange, Side};
 pub use explain::{
     EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, Quote, ReadText, Standing, SymptomMatch,
 };

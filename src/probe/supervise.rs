@@ -78,6 +78,7 @@ fn empty_report<P: Probe>(probe: &P, machine: &Machine) -> ProbeReport {
         results: Vec::new(),
         notes: Vec::new(),
         findings: Vec::new(),
+        baseline: None,
     }
 }
 

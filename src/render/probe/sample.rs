@@ -112,5 +112,6 @@ pub fn report() -> ProbeReport {
         results,
         notes: Vec::new(),
         findings: Vec::new(),
+        baseline: None,
     }
 }

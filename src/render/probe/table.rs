@@ -63,6 +63,9 @@ pub fn table(report: &ProbeReport, style: Style) -> String {
         page.push_str(&format!("{}\n", wrap(&printable(note), style.width, 0, "")));
     }
     page.push_str(&unexpected(&report.findings, style));
+    if let Some(diff) = &report.baseline {
+        page.push_str(&crate::render::diff::baseline(diff, style));
+    }
     page.push_str(&verdict(report, style));
     page
 }
@@ -159,7 +162,11 @@ fn verdict(report: &ProbeReport, style: Style) -> String {
         // A note gives the reason.
         return String::new();
     }
-    let (tone, word) = match (failed || unexpected, report.complete) {
+    let regressed = report.baseline.iter().flat_map(|diff| &diff.changes);
+    let regressed = regressed
+        .filter_map(|change| change.figure.as_ref())
+        .any(|figure| figure.regression);
+    let (tone, word) = match (failed || unexpected || regressed, report.complete) {
         (true, _) => (Tone::Bad, "failed"),
         (false, false) => (Tone::Fair, "incomplete"),
         (false, true) => (Tone::Good, "passed"),
