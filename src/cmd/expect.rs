@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 
 use super::machine::{Machine, Recorded};
 use super::profiles::expectations;
-use super::{doctor, snapshot};
+use super::{doctor, document};
 use crate::check::Ctx;
 use crate::check::expect::{Derived, FAMILY, derive, derive_bandwidths};
 use crate::cli::ExpectOptions;
@@ -79,7 +79,7 @@ fn write(
     match options.write == Path::new("-") {
         true => super::print(out, &text)?,
         false => {
-            snapshot::write(&options.write, text.as_bytes(), true, out)
+            document::write(&options.write, text.as_bytes(), true, out)
                 .with_context(|| format!("cannot write {}", options.write.display()))?;
             let name = options.write.display();
             super::remark(

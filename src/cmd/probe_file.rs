@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{anyhow, bail};
 use serde::Deserialize;
 
-use super::{document, snapshot};
+use super::document;
 use crate::input::json_error;
 use crate::model::{PROBE_SCHEMA, ProbeKind, ProbeReport, Side};
 use crate::output::{self, Document};
@@ -88,6 +88,6 @@ pub fn save(file: &Path, report: &ProbeReport, out: &mut dyn Write) -> anyhow::R
     };
     let mut text = Vec::new();
     output::write_pretty(&mut text, &Document::new(PROBE_SCHEMA, &report))?;
-    snapshot::write(file, &text, true, out)?;
+    document::write(file, &text, true, out)?;
     Ok(())
 }

@@ -1,9 +1,7 @@
 //! `gdr snapshot`: records a machine in a file, and compares two of them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, Permissions};
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -43,7 +41,7 @@ pub fn run(
         snapshot::mask(&mut snapshot, &names_to_mask(&facts));
     }
     let text = document::text(&snapshot)?;
-    let size = write(output, &text, snapshot.masked, out)
+    let size = document::write(output, &text, snapshot.masked, out)
         .with_context(|| format!("cannot write {}", output.display()))?;
     super::remark(err, &summary(output, size, &snapshot, &facts));
     Ok(0)
@@ -174,49 +172,4 @@ fn name_devices(world: &World, facts: &Facts) {
             break;
         }
     }
-}
-
-/// Writes a document atomically, through a temporary file, and returns its size in bytes.
-pub fn write(
-    output: &Path,
-    text: &[u8],
-    masked: bool,
-    out: &mut dyn Write,
-) -> anyhow::Result<usize> {
-    if output == Path::new("-") {
-        out.write_all(text)?;
-        out.flush()?;
-        return Ok(text.len());
-    }
-    let bytes = match output
-        .extension()
-        .is_some_and(|extension| extension == "zst")
-    {
-        true => document::compress(text),
-        false => text.to_vec(),
-    };
-    // Write to the target of a symbolic link.
-    let target = fs::canonicalize(output).unwrap_or_else(|_| output.to_owned());
-    let existing = fs::metadata(&target).ok();
-    if existing.as_ref().is_some_and(|file| !file.is_file()) {
-        // A pipe or a device cannot be replaced.
-        fs::write(&target, &bytes)?;
-        return Ok(bytes.len());
-    }
-    let directory = match target.parent() {
-        Some(directory) if !directory.as_os_str().is_empty() => directory,
-        _ => Path::new("."),
-    };
-    let mut temporary = tempfile::Builder::new()
-        .prefix(".gdr-")
-        .tempfile_in(directory)?;
-    temporary.write_all(&bytes)?;
-    let permissions = match existing {
-        Some(file) => file.permissions(),
-        // A snapshot that identifies the machine is private to its owner.
-        None => Permissions::from_mode(if masked { 0o644 } else { 0o600 }),
-    };
-    temporary.as_file().set_permissions(permissions)?;
-    temporary.persist(&target).map_err(|error| error.error)?;
-    Ok(bytes.len())
 }
