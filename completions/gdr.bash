@@ -31,6 +31,9 @@ _gdr() {
             gdr,fix-acs)
                 cmd="gdr__subcmd__fix__subcmd__acs"
                 ;;
+            gdr,fleet)
+                cmd="gdr__subcmd__fleet"
+                ;;
             gdr,help)
                 cmd="gdr__subcmd__help"
                 ;;
@@ -45,6 +48,18 @@ _gdr() {
                 ;;
             gdr,undo)
                 cmd="gdr__subcmd__undo"
+                ;;
+            gdr__subcmd__fleet,help)
+                cmd="gdr__subcmd__fleet__subcmd__help"
+                ;;
+            gdr__subcmd__fleet,report)
+                cmd="gdr__subcmd__fleet__subcmd__report"
+                ;;
+            gdr__subcmd__fleet__subcmd__help,help)
+                cmd="gdr__subcmd__fleet__subcmd__help__subcmd__help"
+                ;;
+            gdr__subcmd__fleet__subcmd__help,report)
+                cmd="gdr__subcmd__fleet__subcmd__help__subcmd__report"
                 ;;
             gdr__subcmd__help,doctor)
                 cmd="gdr__subcmd__help__subcmd__doctor"
@@ -61,6 +76,9 @@ _gdr() {
             gdr__subcmd__help,fix-acs)
                 cmd="gdr__subcmd__help__subcmd__fix__subcmd__acs"
                 ;;
+            gdr__subcmd__help,fleet)
+                cmd="gdr__subcmd__help__subcmd__fleet"
+                ;;
             gdr__subcmd__help,help)
                 cmd="gdr__subcmd__help__subcmd__help"
                 ;;
@@ -75,6 +93,9 @@ _gdr() {
                 ;;
             gdr__subcmd__help,undo)
                 cmd="gdr__subcmd__help__subcmd__undo"
+                ;;
+            gdr__subcmd__help__subcmd__fleet,report)
+                cmd="gdr__subcmd__help__subcmd__fleet__subcmd__report"
                 ;;
             gdr__subcmd__help__subcmd__probe,async)
                 cmd="gdr__subcmd__help__subcmd__probe__subcmd__async"
@@ -134,7 +155,7 @@ _gdr() {
 
     case "${cmd}" in
         gdr)
-            opts="-v -h -V --sysroot --from --color --library-timeout --verbose --help --version topo expect fix-acs undo snapshot doctor explain fix probe help"
+            opts="-v -h -V --sysroot --from --color --library-timeout --verbose --help --version topo expect fix-acs undo fleet snapshot doctor explain fix probe help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -405,8 +426,118 @@ _gdr() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        gdr__subcmd__fleet)
+            opts="-v -h --sysroot --from --color --library-timeout --verbose --help report help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --sysroot)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --library-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__fleet__subcmd__help)
+            opts="report help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__fleet__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__fleet__subcmd__help__subcmd__report)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__fleet__subcmd__report)
+            opts="-v -h --nodes --format --sysroot --from --color --library-timeout --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --nodes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    return 0
+                    ;;
+                --sysroot)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --library-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         gdr__subcmd__help)
-            opts="topo expect fix-acs undo snapshot doctor explain fix probe help"
+            opts="topo expect fix-acs undo fleet snapshot doctor explain fix probe help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -478,6 +609,34 @@ _gdr() {
         gdr__subcmd__help__subcmd__fix__subcmd__acs)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__help__subcmd__fleet)
+            opts="report"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__help__subcmd__fleet__subcmd__report)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi

@@ -37,6 +37,7 @@ complete -c gdr -n "__fish_gdr_needs_command" -f -a "topo" -d 'Show how GPUs, NI
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "expect" -d 'Write a profile that says what a good machine has, for doctor and probe to compare with'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "fix-acs" -d 'Allow direct traffic between GPUs and NICs through PCI switches'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "undo" -d 'Undo a repair'
+complete -c gdr -n "__fish_gdr_needs_command" -f -a "fleet" -d 'Run doctor or a probe on many nodes, and merge their reports'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "snapshot" -d 'Record this machine in a file, to inspect anywhere with --from'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "doctor" -d 'Check whether GPUDirect works here, and name what prevents it'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "explain" -d 'Explain an error message, a log or a check, and check this machine for the causes'
@@ -111,6 +112,29 @@ complete -c gdr -n "__fish_gdr_using_subcommand undo" -s y -l yes -d 'Do not ask
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -l force -d 'Also restore files that another program has changed since'
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report help" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report help" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report help" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report help" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report help" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report help" -f -a "report" -d 'Merge reports of doctor and probe that were collected from many nodes'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l nodes -d 'Nodes that must have a report, as in n[1-64]; the others are named as missing' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
+json\t'For programs: schema gdr.fleet/1'"
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "report" -d 'Merge reports of doctor and probe that were collected from many nodes'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -s o -l output -d 'Output file; \'-\' is standard output. A name that ends in .zst is compressed' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l diff -d 'Show the differences between two snapshots, of two machines or of one at two times, or between the saved results of a probe' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l format -d 'With --diff: output format' -r -f -a "table\t'For people'
@@ -578,16 +602,18 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "rdma" -d 'Move GPU memory with RDMA NICs, verify every byte at the destination, and measure as perftest does'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "async" -d 'Let CUDA streams ring a NIC\'s doorbells and wait for its completions, and measure the latency'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo snapshot doctor explain fix probe help" -f -a "topo" -d 'Show how GPUs, NICs and NVMe controllers are connected, and the best NIC of each GPU'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo snapshot doctor explain fix probe help" -f -a "expect" -d 'Write a profile that says what a good machine has, for doctor and probe to compare with'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo snapshot doctor explain fix probe help" -f -a "fix-acs" -d 'Allow direct traffic between GPUs and NICs through PCI switches'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo snapshot doctor explain fix probe help" -f -a "undo" -d 'Undo a repair'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo snapshot doctor explain fix probe help" -f -a "snapshot" -d 'Record this machine in a file, to inspect anywhere with --from'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo snapshot doctor explain fix probe help" -f -a "doctor" -d 'Check whether GPUDirect works here, and name what prevents it'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo snapshot doctor explain fix probe help" -f -a "explain" -d 'Explain an error message, a log or a check, and check this machine for the causes'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo snapshot doctor explain fix probe help" -f -a "fix" -d 'Repair what doctor found: shows a plan first, verifies each step, and can be undone'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo snapshot doctor explain fix probe help" -f -a "probe" -d 'Prove it: transfer data, verify every byte, and measure'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo snapshot doctor explain fix probe help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "topo" -d 'Show how GPUs, NICs and NVMe controllers are connected, and the best NIC of each GPU'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "expect" -d 'Write a profile that says what a good machine has, for doctor and probe to compare with'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "fix-acs" -d 'Allow direct traffic between GPUs and NICs through PCI switches'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "undo" -d 'Undo a repair'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "fleet" -d 'Run doctor or a probe on many nodes, and merge their reports'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "snapshot" -d 'Record this machine in a file, to inspect anywhere with --from'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "doctor" -d 'Check whether GPUDirect works here, and name what prevents it'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "explain" -d 'Explain an error message, a log or a check, and check this machine for the causes'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "fix" -d 'Repair what doctor found: shows a plan first, verifies each step, and can be undone'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "probe" -d 'Prove it: transfer data, verify every byte, and measure'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "report" -d 'Merge reports of doctor and probe that were collected from many nodes'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "copy" -d 'Map GPU memory for the CPU, verify every byte, and compare the copies with cuMemcpy'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "host" -d 'Copy between host and GPU memory of every kind, verify every word, and find the best chunk size for staging'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "p2p" -d 'Copy between GPUs with and without peer access, verify every word, and measure every pair, alone and all at once'

@@ -59,6 +59,11 @@ const FIX_STATUS: &str = "\
 1 A repair was rejected, or stopped at a step.
 2 Usage or internal error.
 3 Nothing was changed: root is required, or the user did not confirm.";
+const FLEET_STATUS: &str = "\
+0 Nothing failed on any node.
+1 Something failed on a node, or a node has no report.
+2 Usage or internal error.
+3 Nothing failed, but something required could not be determined.";
 const PROBE_STATUS: &str = "\
 0 All tests passed, and all data was correct.
 1 A check failed, data was wrong, or the GPU or a library is missing.
@@ -264,6 +269,26 @@ Also at every boot, by a systemd unit.",
 Journals of repairs and copies of replaced files, for gdr undo.",
         exit_status: FIX_STATUS,
         see_also: "gdr-fix(1), gdr-undo(1), gdr-topo(1), setpci(8)",
+    },
+    Sections {
+        command: "fleet",
+        examples: "\
+gdr fleet report reports/*.json
+Merge the reports of many nodes.",
+        files: "",
+        exit_status: FLEET_STATUS,
+        see_also: "gdr-fleet-report(1), gdr-doctor(1), gdr-probe(1)",
+    },
+    Sections {
+        command: "fleet report",
+        examples: "\
+gdr fleet report reports/
+Merge the reports of a directory.
+gdr fleet report --nodes n[1-64] --format json doctor/*.json probe/*.json
+Also name the nodes without a report; print JSON.",
+        files: "",
+        exit_status: FLEET_STATUS,
+        see_also: "gdr-fleet(1), gdr-doctor(1), gdr-probe(1), srun(1)",
     },
     Sections {
         command: "undo",

@@ -4,6 +4,7 @@ mod copy;
 mod expect;
 mod explain;
 mod fix;
+mod fleet;
 mod help;
 mod peer;
 mod probe;
@@ -20,6 +21,7 @@ pub use copy::{CopyAllocator, CopyBackend, CopyMapping, CopyPlace, CopyProbe, Co
 pub use expect::ExpectOptions;
 pub use explain::{Explain, ExplainFormat};
 pub use fix::{FixAcs, FixOptions, PersistHow, PlanFormat, RepairOptions, Undo};
+pub use fleet::{Fleet, FleetFormat, FleetReportOptions, FleetWhat};
 pub use help::{Sections, sections};
 pub use peer::{DevicePort, ListenAt, PeerName, Rendezvous};
 pub use probe::{
@@ -175,6 +177,9 @@ pub enum Command {
 
     /// Undo a repair
     Undo(Undo),
+
+    /// Run doctor or a probe on many nodes, and merge their reports
+    Fleet(Fleet),
 
     /// Record this machine in a file, to inspect anywhere with --from
     Snapshot(SnapshotOptions),

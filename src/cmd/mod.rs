@@ -6,6 +6,7 @@ mod expect;
 mod expected;
 mod explain;
 mod fix;
+mod fleet;
 mod machine;
 mod names;
 mod probe;
@@ -49,6 +50,9 @@ fn execute(cli: Cli, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result
         // Reads a text; inspects a machine only if the text requires it.
         return explain::run(&cli.global, options, out, err);
     }
+    if let Command::Fleet(options) = &cli.command {
+        return fleet::run(&cli.global, options, out);
+    }
     if let Command::Expect(options) = &cli.command
         && !options.sources.is_empty()
     {
@@ -57,7 +61,7 @@ fn execute(cli: Cli, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result
     let machine = Machine::of(&cli.global, err)?;
     match &cli.command {
         // Handled above.
-        Command::Explain(_) => Ok(0),
+        Command::Explain(_) | Command::Fleet(_) => Ok(0),
         Command::Doctor(options) => doctor::run(&machine, &cli.global, options, out, err),
         Command::Expect(options) => expect::of_machine(&machine, options, out, err),
         Command::Topo(options) => topo::run(&machine, &cli.global, options, out, err),

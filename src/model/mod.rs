@@ -12,6 +12,7 @@ mod fact;
 mod facts;
 mod failures;
 mod finding;
+mod fleet;
 mod idlist;
 mod journal;
 mod limited;
@@ -50,6 +51,10 @@ pub use failures::Failures;
 pub use finding::{
     Area, Evidence, Finding, Manual, Obstacle, Outcome, Readiness, ReadyState, Remedy, Severity,
     Summary,
+};
+pub use fleet::{
+    Absence, AbsentNode, FLEET_SCHEMA, FleetDifference, FleetFact, FleetFault, FleetFigure,
+    FleetFinding, FleetLink, FleetReport, FleetState, FleetSummary, FleetValue, HeatMap, NodeGroup,
 };
 pub use idlist::{IdList, IdListError};
 pub use journal::{

@@ -3,6 +3,7 @@
 pub mod diff;
 pub mod doctor;
 pub mod explain;
+pub mod fleet;
 pub mod json;
 mod matrix;
 pub mod pairs;

@@ -25,6 +25,7 @@ mod fix_params;
 mod fix_peermem;
 mod fix_persistence;
 mod fix_rdma_modules;
+mod fleet_report;
 mod golden;
 mod hostile;
 mod import_gaps;

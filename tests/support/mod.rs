@@ -21,6 +21,7 @@ mod layout;
 mod machine;
 mod modules;
 mod node;
+pub mod reports;
 mod run;
 mod scratch;
 mod side;

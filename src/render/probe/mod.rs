@@ -60,7 +60,7 @@ fn headline(report: &ProbeReport) -> String {
 }
 
 /// Formats a size; 1 KiB is 1024 bytes.
-fn size(bytes: u64) -> String {
+pub(in crate::render) fn size(bytes: u64) -> String {
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let exact = units
         .into_iter()
