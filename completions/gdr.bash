@@ -49,17 +49,35 @@ _gdr() {
             gdr,undo)
                 cmd="gdr__subcmd__undo"
                 ;;
+            gdr__subcmd__fleet,doctor)
+                cmd="gdr__subcmd__fleet__subcmd__doctor"
+                ;;
             gdr__subcmd__fleet,help)
                 cmd="gdr__subcmd__fleet__subcmd__help"
+                ;;
+            gdr__subcmd__fleet,probe)
+                cmd="gdr__subcmd__fleet__subcmd__probe"
                 ;;
             gdr__subcmd__fleet,report)
                 cmd="gdr__subcmd__fleet__subcmd__report"
                 ;;
+            gdr__subcmd__fleet,topo)
+                cmd="gdr__subcmd__fleet__subcmd__topo"
+                ;;
+            gdr__subcmd__fleet__subcmd__help,doctor)
+                cmd="gdr__subcmd__fleet__subcmd__help__subcmd__doctor"
+                ;;
             gdr__subcmd__fleet__subcmd__help,help)
                 cmd="gdr__subcmd__fleet__subcmd__help__subcmd__help"
                 ;;
+            gdr__subcmd__fleet__subcmd__help,probe)
+                cmd="gdr__subcmd__fleet__subcmd__help__subcmd__probe"
+                ;;
             gdr__subcmd__fleet__subcmd__help,report)
                 cmd="gdr__subcmd__fleet__subcmd__help__subcmd__report"
+                ;;
+            gdr__subcmd__fleet__subcmd__help,topo)
+                cmd="gdr__subcmd__fleet__subcmd__help__subcmd__topo"
                 ;;
             gdr__subcmd__help,doctor)
                 cmd="gdr__subcmd__help__subcmd__doctor"
@@ -94,8 +112,17 @@ _gdr() {
             gdr__subcmd__help,undo)
                 cmd="gdr__subcmd__help__subcmd__undo"
                 ;;
+            gdr__subcmd__help__subcmd__fleet,doctor)
+                cmd="gdr__subcmd__help__subcmd__fleet__subcmd__doctor"
+                ;;
+            gdr__subcmd__help__subcmd__fleet,probe)
+                cmd="gdr__subcmd__help__subcmd__fleet__subcmd__probe"
+                ;;
             gdr__subcmd__help__subcmd__fleet,report)
                 cmd="gdr__subcmd__help__subcmd__fleet__subcmd__report"
+                ;;
+            gdr__subcmd__help__subcmd__fleet,topo)
+                cmd="gdr__subcmd__help__subcmd__fleet__subcmd__topo"
                 ;;
             gdr__subcmd__help__subcmd__probe,async)
                 cmd="gdr__subcmd__help__subcmd__probe__subcmd__async"
@@ -185,7 +212,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__doctor)
-            opts="-q -v -h --fail-on --quiet --format --platform --live --list --only --skip --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-q -v -h --fail-on --quick --quiet --format --platform --live --list --only --skip --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -427,7 +454,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__fleet)
-            opts="-v -h --sysroot --from --color --library-timeout --verbose --help report help"
+            opts="-v -h --sysroot --from --color --library-timeout --verbose --help report doctor topo probe help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -456,8 +483,58 @@ _gdr() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        gdr__subcmd__fleet__subcmd__doctor)
+            opts="-v -h --timeout --arrival --rendezvous --secret-file --mask --format --sysroot --from --color --library-timeout --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --arrival)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rendezvous)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --secret-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    return 0
+                    ;;
+                --sysroot)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --library-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         gdr__subcmd__fleet__subcmd__help)
-            opts="report help"
+            opts="report doctor topo probe help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -470,7 +547,35 @@ _gdr() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        gdr__subcmd__fleet__subcmd__help__subcmd__doctor)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         gdr__subcmd__fleet__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__fleet__subcmd__help__subcmd__probe)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -498,14 +603,128 @@ _gdr() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        gdr__subcmd__fleet__subcmd__help__subcmd__topo)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__fleet__subcmd__probe)
+            opts="-v -h --timeout --arrival --rendezvous --secret-file --mask --format --sysroot --from --color --library-timeout --verbose --help copy host p2p"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --arrival)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rendezvous)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --secret-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    return 0
+                    ;;
+                --sysroot)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --library-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         gdr__subcmd__fleet__subcmd__report)
-            opts="-v -h --nodes --format --sysroot --from --color --library-timeout --verbose --help"
+            opts="-v -h --nodes --mask --format --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --nodes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    return 0
+                    ;;
+                --sysroot)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --library-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__fleet__subcmd__topo)
+            opts="-v -h --timeout --arrival --rendezvous --secret-file --mask --format --sysroot --from --color --library-timeout --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --arrival)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rendezvous)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --secret-file)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -621,7 +840,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__help__subcmd__fleet)
-            opts="report"
+            opts="report doctor topo probe"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -634,7 +853,49 @@ _gdr() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        gdr__subcmd__help__subcmd__fleet__subcmd__doctor)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__help__subcmd__fleet__subcmd__probe)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         gdr__subcmd__help__subcmd__fleet__subcmd__report)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__help__subcmd__fleet__subcmd__topo)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

@@ -112,16 +112,19 @@ complete -c gdr -n "__fish_gdr_using_subcommand undo" -s y -l yes -d 'Do not ask
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -l force -d 'Also restore files that another program has changed since'
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report help" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report help" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report help" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report help" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
-complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report help" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
-complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report help" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report help" -f -a "report" -d 'Merge reports of doctor and probe that were collected from many nodes'
-complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -f -a "report" -d 'Merge reports of doctor and probe that were collected from many nodes'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -f -a "doctor" -d 'Run doctor on every node of a launcher, and merge the reports'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -f -a "topo" -d 'Run topo on every node of a launcher, and merge the results'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -f -a "probe" -d 'Run a probe on every node of a launcher, each on its own devices, and merge the results'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l nodes -d 'Nodes that must have a report, as in n[1-64]; the others are named as missing' -r
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
 json\t'For programs: schema gdr.fleet/1'"
@@ -131,9 +134,58 @@ complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcomman
 always\t'Always'
 never\t'Never'"
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l mask -d 'Replace the names of the nodes'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l timeout -d 'How long a node may work' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l arrival -d 'How long the nodes may take to arrive' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l rendezvous -d 'Find rank 0 by this file in a directory that all nodes share [default: gdr-fleet-JOB in the working directory]' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l secret-file -d 'The secret that all nodes share, 64 hexadecimal digits; the variable GDR_PROBE_SECRET works too' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
+json\t'For programs: schema gdr.fleet/1'"
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l mask -d 'Replace the names of the nodes'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l timeout -d 'How long a node may work' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l arrival -d 'How long the nodes may take to arrive' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l rendezvous -d 'Find rank 0 by this file in a directory that all nodes share [default: gdr-fleet-JOB in the working directory]' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l secret-file -d 'The secret that all nodes share, 64 hexadecimal digits; the variable GDR_PROBE_SECRET works too' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
+json\t'For programs: schema gdr.fleet/1'"
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l mask -d 'Replace the names of the nodes'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l timeout -d 'How long a node may work' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l arrival -d 'How long the nodes may take to arrive' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l rendezvous -d 'Find rank 0 by this file in a directory that all nodes share [default: gdr-fleet-JOB in the working directory]' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l secret-file -d 'The secret that all nodes share, 64 hexadecimal digits; the variable GDR_PROBE_SECRET works too' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
+json\t'For programs: schema gdr.fleet/1'"
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l mask -d 'Replace the names of the nodes'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "report" -d 'Merge reports of doctor and probe that were collected from many nodes'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "doctor" -d 'Run doctor on every node of a launcher, and merge the reports'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "topo" -d 'Run topo on every node of a launcher, and merge the results'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "probe" -d 'Run a probe on every node of a launcher, each on its own devices, and merge the results'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -s o -l output -d 'Output file; \'-\' is standard output. A name that ends in .zst is compressed' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l diff -d 'Show the differences between two snapshots, of two machines or of one at two times, or between the saved results of a probe' -r -F
@@ -353,6 +405,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l color -d 'When to use
 always\t'Always'
 never\t'Never'"
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
+complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l quick -d 'Leave out the checks of software and of firmware settings, for a health check that runs every few minutes'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -s q -l quiet -d 'Show only failures, warnings and unknown results'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l live -d 'Also test the hardware: map GPU memory for the CPU and verify it, register it with each NIC, and register the NICs\' doorbells with the GPUs'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l list -d 'List the checks and exit'
@@ -614,6 +667,9 @@ complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcom
 complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "probe" -d 'Prove it: transfer data, verify every byte, and measure'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "report" -d 'Merge reports of doctor and probe that were collected from many nodes'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "doctor" -d 'Run doctor on every node of a launcher, and merge the reports'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "topo" -d 'Run topo on every node of a launcher, and merge the results'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "probe" -d 'Run a probe on every node of a launcher, each on its own devices, and merge the results'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "copy" -d 'Map GPU memory for the CPU, verify every byte, and compare the copies with cuMemcpy'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "host" -d 'Copy between host and GPU memory of every kind, verify every word, and find the best chunk size for staging'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "p2p" -d 'Copy between GPUs with and without peer access, verify every word, and measure every pair, alone and all at once'

@@ -273,11 +273,48 @@ Journals of repairs and copies of replaced files, for gdr undo.",
     Sections {
         command: "fleet",
         examples: "\
+srun -N 64 gdr fleet doctor
+Run doctor on 64 nodes and print one report.
 gdr fleet report reports/*.json
 Merge the reports of many nodes.",
         files: "",
         exit_status: FLEET_STATUS,
-        see_also: "gdr-fleet-report(1), gdr-doctor(1), gdr-probe(1)",
+        see_also: "gdr-fleet-doctor(1), gdr-fleet-topo(1), gdr-fleet-probe(1), gdr-fleet-report(1), srun(1)",
+    },
+    Sections {
+        command: "fleet doctor",
+        examples: "\
+srun -N 64 gdr fleet doctor
+One report of 64 nodes.
+srun -N 64 gdr fleet doctor -- --profile ./site.toml --quick
+With options of doctor.",
+        files: "\
+gdr-fleet-JOB
+Where the nodes find rank 0, in the working directory; removed when all have.",
+        exit_status: FLEET_STATUS,
+        see_also: "gdr-fleet(1), gdr-doctor(1), srun(1), mpirun(1)",
+    },
+    Sections {
+        command: "fleet topo",
+        examples: "\
+srun -N 64 gdr fleet topo
+Show which nodes have another topology than most.",
+        files: "\
+gdr-fleet-JOB
+Where the nodes find rank 0, in the working directory; removed when all have.",
+        exit_status: FLEET_STATUS,
+        see_also: "gdr-fleet(1), gdr-topo(1), srun(1), mpirun(1)",
+    },
+    Sections {
+        command: "fleet probe",
+        examples: "\
+srun -N 64 gdr fleet probe host -- --quick
+Measure host and GPU memory of 64 nodes, and name those that are slower.",
+        files: "\
+gdr-fleet-JOB
+Where the nodes find rank 0, in the working directory; removed when all have.",
+        exit_status: FLEET_STATUS,
+        see_also: "gdr-fleet(1), gdr-probe(1), srun(1), mpirun(1)",
     },
     Sections {
         command: "fleet report",

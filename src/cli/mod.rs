@@ -21,7 +21,9 @@ pub use copy::{CopyAllocator, CopyBackend, CopyMapping, CopyPlace, CopyProbe, Co
 pub use expect::ExpectOptions;
 pub use explain::{Explain, ExplainFormat};
 pub use fix::{FixAcs, FixOptions, PersistHow, PlanFormat, RepairOptions, Undo};
-pub use fleet::{Fleet, FleetFormat, FleetReportOptions, FleetWhat};
+pub use fleet::{
+    Fleet, FleetFormat, FleetProbe, FleetProbeKind, FleetReportOptions, FleetRun, FleetWhat,
+};
 pub use help::{Sections, sections};
 pub use peer::{DevicePort, ListenAt, PeerName, Rendezvous};
 pub use probe::{
@@ -205,6 +207,10 @@ pub struct Doctor {
     /// Lowest level of a finding that makes the exit status 1
     #[arg(long, value_name = "OUTCOME", value_enum, default_value_t = FailOn::Error)]
     pub fail_on: FailOn,
+
+    /// Leave out the checks of software and of firmware settings, for a health check that runs every few minutes
+    #[arg(long, conflicts_with = "live")]
+    pub quick: bool,
 
     /// Show only failures, warnings and unknown results
     #[arg(long, short)]

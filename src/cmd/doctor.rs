@@ -38,8 +38,11 @@ pub fn run(
     let expectations = expectations(&options.profile)?;
     // Without an expectation these checks do not apply, and a report is shorter without them.
     let expects = expectations.expects().next().is_some() || !options.only.is_empty();
-    let wanted =
-        |id: &str| selection.has(id) && (expects || !id.starts_with(check::expect::FAMILY));
+    let wanted = |id: &str| {
+        selection.has(id)
+            && (expects || !id.starts_with(check::expect::FAMILY))
+            && !(options.quick && is_costly(id))
+    };
     let mut facts = machine.facts(want(options.live, wanted));
     facts.platform.asserted = options.platform.map(Platform::kind);
     super::notes(global, machine.is_imported(), &facts, err);
@@ -50,7 +53,7 @@ pub fn run(
     let profiles = expectations
         .profiles()
         .iter()
-        .filter(|_| selection.is_everything());
+        .filter(|_| selection.is_everything() && !options.quick);
     let readiness = profiles
         .map(|profile| check::readiness(&ctx, profile, &judged))
         .collect();
@@ -97,6 +100,12 @@ pub fn run(
         &expectations,
         failing(options.fail_on),
     ))
+}
+
+/// True if the check runs tools or looks through directories of software.
+fn is_costly(id: &str) -> bool {
+    let costly = |source: &Source| matches!(source, Source::Settings | Source::Software);
+    check::find(id).is_some_and(|check| check.reads.iter().any(costly))
 }
 
 /// True if gdr can repair the problem.

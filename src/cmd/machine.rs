@@ -101,7 +101,7 @@ impl Machine {
 /// What a file holds: a machine, or the results of a probe.
 pub enum Recorded {
     Machine(Box<Machine>, Side),
-    Probe(Saved),
+    Probe(Box<Saved>),
 }
 
 impl Recorded {
@@ -119,7 +119,7 @@ impl Recorded {
         if let Read::Document(bytes) = &read
             && let Some(saved) = probe_file::parse(bytes, &side.source)?
         {
-            return Ok(Self::Probe(saved));
+            return Ok(Self::Probe(Box::new(saved)));
         }
         if let Read::Document(bytes) = &read
             && let Some(snapshot) = document::snapshot(bytes)?

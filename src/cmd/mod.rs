@@ -51,7 +51,7 @@ fn execute(cli: Cli, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result
         return explain::run(&cli.global, options, out, err);
     }
     if let Command::Fleet(options) = &cli.command {
-        return fleet::run(&cli.global, options, out);
+        return fleet::run(&cli.global, options, out, err);
     }
     if let Command::Expect(options) = &cli.command
         && !options.sources.is_empty()

@@ -77,7 +77,7 @@ pub fn diff(
     };
     let read = |file: &PathBuf| Recorded::read(file).with_context(|| file.display().to_string());
     let diff = match (read(a)?, read(b)?) {
-        (Recorded::Probe(a), Recorded::Probe(b)) => figures(a, b)?,
+        (Recorded::Probe(a), Recorded::Probe(b)) => figures(*a, *b)?,
         (Recorded::Machine(a, of_a), Recorded::Machine(b, of_b)) => {
             let facts = |machine: &Machine| machine.facts(want(machine.can_be_tried()));
             (snapshot::diff(&facts(&a), &facts(&b)), of_a, of_b)

@@ -17,8 +17,12 @@ const MAX_VALUES: usize = 20;
 const MAX_DIFFERENCES: usize = 100;
 
 impl Fleet {
-    pub fn report(mut self) -> FleetReport {
+    /// The report. With `mask` the nodes are numbered instead of named.
+    pub fn report(mut self, mask: bool) -> FleetReport {
         self.close();
+        if mask {
+            self.number_nodes();
+        }
         let order = self.order();
         let majorities = self.majorities(&order);
         let differences = self.differences(&majorities);
@@ -44,6 +48,24 @@ impl Fleet {
         self.limit("findings", MAX_FINDINGS, &mut report.findings);
         report.notes = self.notes.into_iter().collect();
         report
+    }
+
+    /// Replaces the names of the nodes by numbers, in their order.
+    fn number_nodes(&mut self) {
+        let mut names: Vec<String> = self.nodes.iter().map(|node| node.name.clone()).collect();
+        names.extend(self.absent.keys().cloned());
+        names.sort_by(|a, b| natural(a).cmp(&natural(b)));
+        let names: HashMap<&String, usize> = names.iter().zip(1..).collect();
+        let number = |name: &String| format!("node{}", names.get(name).copied().unwrap_or(0));
+        for node in &mut self.nodes {
+            node.name = number(&node.name);
+        }
+        for absent in self.absent.values_mut() {
+            // A reason may name a file or an address.
+            absent.reason = absent.why.word().to_owned();
+            absent.node = number(&absent.node);
+        }
+        self.notes.clear();
     }
 
     fn limit<T>(&mut self, what: &str, most: usize, list: &mut Vec<T>) {

@@ -1,6 +1,7 @@
 //! The parts of a doctor's or a probe's JSON that a fleet report uses. Texts are borrowed from the document where possible.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
@@ -26,6 +27,11 @@ pub struct Document<'a> {
     pub complete: bool,
     #[serde(borrow, default)]
     pub results: Vec<Figure<'a>>,
+    /// Of a topology.
+    #[serde(borrow, default)]
+    pub devices: Vec<Device<'a>>,
+    #[serde(borrow, default)]
+    pub matrix: BTreeMap<Cow<'a, str>, BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
     #[serde(borrow)]
     pub baseline: Option<Baseline<'a>>,
 }
@@ -75,6 +81,19 @@ pub struct Evidence<'a> {
     pub source: Cow<'a, str>,
     #[serde(borrow)]
     pub value: Cow<'a, str>,
+}
+
+/// A row of a topology.
+#[derive(Debug, Deserialize)]
+pub struct Device<'a> {
+    #[serde(borrow)]
+    pub name: Cow<'a, str>,
+    #[serde(borrow)]
+    pub bdf: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub label: Cow<'a, str>,
+    pub numa: Option<u32>,
+    pub nvlinks: Option<u32>,
 }
 
 /// A result of a probe.

@@ -9,6 +9,8 @@ use crate::model::{
     ReadyState, Severity,
 };
 
+/// Schema of topologies.
+const TOPO_SCHEMA: &str = "gdr.topo/1";
 /// Schema of the doctor's reports.
 pub const DOCTOR_SCHEMA: &str = "gdr.doctor/1";
 
@@ -142,15 +144,18 @@ impl Fleet {
                 return self.absent(
                     name,
                     Absence::Invalid,
-                    format!("its report is no valid JSON of gdr doctor or gdr probe: {place}"),
+                    format!("its report is no valid JSON of gdr doctor, topo or probe: {place}"),
                 );
             }
         };
         let kind = match (document.schema.as_ref(), document.probe) {
             (DOCTOR_SCHEMA, _) => "doctor".to_owned(),
             (PROBE_SCHEMA, Some(probe)) => format!("probe {}", probe.name()),
+            (TOPO_SCHEMA, _) => "topo".to_owned(),
             (schema, _)
-                if schema.starts_with("gdr.doctor/") || schema.starts_with("gdr.probe/") =>
+                if ["gdr.doctor/", "gdr.probe/", "gdr.topo/"]
+                    .iter()
+                    .any(|known| schema.starts_with(known)) =>
             {
                 let reason = format!(
                     "another gdr ({}) wrote it, with a schema that this gdr does not read",
@@ -162,7 +167,7 @@ impl Fleet {
                 return self.absent(
                     name,
                     Absence::Invalid,
-                    "its report is neither of gdr doctor nor of gdr probe",
+                    "its report is not of gdr doctor, topo or probe",
                 );
             }
         };
@@ -177,9 +182,10 @@ impl Fleet {
         let version = self.texts.number(&document.gdr);
         self.simulated |= document.simulated;
         let mut facts = Vec::new();
-        if self.kinds[usize::from(kind)] == "doctor" {
+        if document.probe.is_none() {
             self.add_host(document, kind, &mut facts);
         }
+        self.add_topology(document, kind, &mut facts);
         let mut state = self.add_findings(&document.findings, kind, &mut facts);
         for readiness in &document.readiness {
             let is_open = readiness.state == ReadyState::Undetermined;
@@ -316,6 +322,33 @@ impl Fleet {
         ] {
             if let Some(value) = value {
                 self.fact(facts, kind, ("host", what, None), &value);
+            }
+        }
+    }
+
+    fn add_topology(&mut self, document: &Document<'_>, kind: u8, facts: &mut Vec<(u32, u32)>) {
+        for device in &document.devices {
+            let place = device.bdf.as_deref().unwrap_or("no PCI function");
+            let numa = device
+                .numa
+                .map_or("none".to_owned(), |numa| numa.to_string());
+            let links = device
+                .nvlinks
+                .map_or("unknown".to_owned(), |links| links.to_string());
+            let value = format!(
+                "{} at {place}, NUMA node {numa}, NVLinks {links}",
+                device.label
+            );
+            self.fact(facts, kind, ("device", &device.name, None), &value);
+        }
+        for (from, row) in &document.matrix {
+            for (to, class) in row.iter().filter(|(to, _)| *to > from) {
+                self.fact(
+                    facts,
+                    kind,
+                    ("path", &format!("{from} to {to}"), None),
+                    class,
+                );
             }
         }
     }

@@ -20,7 +20,7 @@ fn report(documents: &[(&str, Value)]) -> FleetReport {
     for (source, document) in documents {
         fleet.add(None, source, document.to_string().as_bytes());
     }
-    fleet.report()
+    fleet.report(false)
 }
 
 fn groups(report: &FleetReport) -> Vec<(&str, usize)> {
@@ -97,7 +97,7 @@ fn late_report_counts() {
     fleet.absent("n1", Absence::TimedOut, "no report within 60 s");
     fleet.absent("n2", Absence::TimedOut, "no report within 60 s");
     fleet.add(Some("n2"), "", doctor("host", &[]).to_string().as_bytes());
-    let merged = fleet.report();
+    let merged = fleet.report(false);
     let absent: Vec<(&str, Absence)> = merged
         .absent
         .iter()

@@ -16,6 +16,7 @@ pub mod depth;
 mod devices;
 pub mod events;
 mod failure;
+pub mod gather;
 pub mod host;
 mod integrity;
 mod lanes;

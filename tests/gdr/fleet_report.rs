@@ -106,9 +106,8 @@ fn differences_are_named_by_node() {
     let others: Vec<&str> = groups[1..].iter().map(|(nodes, _)| *nodes).collect();
     assert_eq!(others, ["n[7,9]", "n3", "n11"]);
     let fact = |words: &str| {
-        let facts = report["facts"].as_array().expect("facts").iter();
+        let mut facts = report["facts"].as_array().expect("facts").iter();
         facts
-            .cloned()
             .find(|fact| {
                 fact["fact"]
                     .as_str()

@@ -25,6 +25,7 @@ pub mod reports;
 mod run;
 mod scratch;
 mod side;
+mod slurm;
 mod sysfs;
 mod tree;
 
@@ -40,3 +41,4 @@ pub use node::Node;
 pub use run::{Gdr, MEMORY, Run, SafeBinary, gdr};
 pub use scratch::scratch;
 pub use side::{Ended, Invitation, Side};
+pub use slurm::{Slurm, script};

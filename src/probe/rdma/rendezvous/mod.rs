@@ -14,6 +14,7 @@ mod handshake;
 mod hostlist;
 mod link;
 mod listen;
+mod many;
 mod meet;
 mod place;
 mod private;
@@ -35,6 +36,7 @@ pub use handshake::{
 pub use hostlist::expand;
 pub use link::Link;
 pub use listen::{Listener, listen};
+pub use many::{Host, Meeting};
 pub use meet::meet;
 pub use place::{Launcher, Place, from_environment};
 pub use secret::{SECRET_VARIABLE, Secret, SecretError};

@@ -1,31 +1,18 @@
-//! `gdr fleet`: the reports of many nodes in one.
+//! `gdr fleet report`: merges files.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
 
-use super::document;
-use crate::cli::{Fleet, FleetFormat, FleetReportOptions, FleetWhat, Global, style};
-use crate::fleet::{self, exit_code, natural};
-use crate::model::{Absence, FLEET_SCHEMA, FleetReport};
-use crate::output::{self, Document};
+use crate::cli::FleetReportOptions;
+use crate::cmd::document;
+use crate::fleet::{Fleet, natural};
+use crate::model::Absence;
 use crate::probe::rdma::rendezvous::expand;
-use crate::render::fleet as render;
-
-pub fn run(global: &Global, options: &Fleet, out: &mut dyn Write) -> anyhow::Result<u8> {
-    match &options.what {
-        FleetWhat::Report(options) => report(global, options, out),
-    }
-}
 
 /// Merges files.
-fn report(
-    global: &Global,
-    options: &FleetReportOptions,
-    out: &mut dyn Write,
-) -> anyhow::Result<u8> {
-    let mut fleet = fleet::Fleet::default();
+pub fn report(options: &FleetReportOptions) -> anyhow::Result<Fleet> {
+    let mut fleet = Fleet::default();
     if let Some(list) = &options.nodes {
         fleet.expect(expand(list).map_err(|why| anyhow!("--nodes: {why}"))?);
     }
@@ -40,7 +27,7 @@ fn report(
             ),
         }
     }
-    print(global, &fleet.report(), options.format, out)
+    Ok(fleet)
 }
 
 /// The files of the arguments, those of directories included.
@@ -83,19 +70,4 @@ fn stem(file: &Path) -> String {
         .unwrap_or(file.as_os_str())
         .to_string_lossy();
     name.split(".json").next().unwrap_or(&name).to_owned()
-}
-
-fn print(
-    global: &Global,
-    report: &FleetReport,
-    format: FleetFormat,
-    out: &mut dyn Write,
-) -> anyhow::Result<u8> {
-    match format {
-        FleetFormat::Table => super::print(out, &render::table(report, style(global.color)))?,
-        FleetFormat::Json => super::print_with(out, |out| {
-            output::write_pretty(out, &Document::new(FLEET_SCHEMA, report))
-        })?,
-    }
-    Ok(exit_code(report))
 }
