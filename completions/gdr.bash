@@ -223,7 +223,7 @@ _gdr() {
                     return 0
                     ;;
                 --format)
-                    COMPREPLY=($(compgen -W "table json markdown prometheus" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table json markdown prometheus html junit" -- "${cur}"))
                     return 0
                     ;;
                 --platform)
@@ -507,7 +507,7 @@ _gdr() {
                     return 0
                     ;;
                 --format)
-                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table json html junit" -- "${cur}"))
                     return 0
                     ;;
                 --sysroot)
@@ -641,7 +641,7 @@ _gdr() {
                     return 0
                     ;;
                 --format)
-                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table json html junit" -- "${cur}"))
                     return 0
                     ;;
                 --sysroot)
@@ -679,7 +679,7 @@ _gdr() {
                     return 0
                     ;;
                 --format)
-                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table json html junit" -- "${cur}"))
                     return 0
                     ;;
                 --sysroot)
@@ -729,7 +729,7 @@ _gdr() {
                     return 0
                     ;;
                 --format)
-                    COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table json html junit" -- "${cur}"))
                     return 0
                     ;;
                 --sysroot)
@@ -1107,7 +1107,7 @@ _gdr() {
                     return 0
                     ;;
                 --format)
-                    COMPREPLY=($(compgen -W "table curve json svg" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table curve json svg html junit" -- "${cur}"))
                     return 0
                     ;;
                 --hca)
@@ -1181,7 +1181,7 @@ _gdr() {
                     return 0
                     ;;
                 --format)
-                    COMPREPLY=($(compgen -W "table curve json svg" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table curve json svg html junit" -- "${cur}"))
                     return 0
                     ;;
                 --backend)
@@ -1397,7 +1397,7 @@ _gdr() {
                     return 0
                     ;;
                 --format)
-                    COMPREPLY=($(compgen -W "table curve json svg" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table curve json svg html junit" -- "${cur}"))
                     return 0
                     ;;
                 --numa)
@@ -1459,7 +1459,7 @@ _gdr() {
                     return 0
                     ;;
                 --format)
-                    COMPREPLY=($(compgen -W "table curve json svg" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table curve json svg html junit" -- "${cur}"))
                     return 0
                     ;;
                 --profile)
@@ -1517,7 +1517,7 @@ _gdr() {
                     return 0
                     ;;
                 --format)
-                    COMPREPLY=($(compgen -W "table curve json svg" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table curve json svg html junit" -- "${cur}"))
                     return 0
                     ;;
                 --listen)
@@ -1641,7 +1641,7 @@ _gdr() {
             fi
             case "${prev}" in
                 --format)
-                    COMPREPLY=($(compgen -W "table nvidia-smi json svg" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table nvidia-smi json svg html" -- "${cur}"))
                     return 0
                     ;;
                 --p2p)

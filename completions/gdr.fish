@@ -47,7 +47,8 @@ complete -c gdr -n "__fish_gdr_needs_command" -f -a "help" -d 'Print this messag
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l format -d 'Output format of the topology' -r -f -a "table\t'For people'
 nvidia-smi\t'Same bytes as nvidia-smi topo'
 json\t'For programs: schema gdr.topo/1'
-svg\t'A drawing of the PCI tree'"
+svg\t'A drawing of the PCI tree'
+html\t'One page for a browser, to keep or to send'"
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l p2p -d 'Show the peer-to-peer status of each pair of GPUs, as nvidia-smi topo -p2p' -r -f -a "r\t'Reads'
 w\t'Writes'
 n\t'NVLink'
@@ -127,7 +128,9 @@ complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subco
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l nodes -d 'Nodes that must have a report, as in n[1-64]; the others are named as missing' -r
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
-json\t'For programs: schema gdr.fleet/1'"
+json\t'For programs: schema gdr.fleet/1'
+html\t'One page for a browser, to keep or to send'
+junit\t'For CI systems: JUnit XML'"
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
@@ -142,7 +145,9 @@ complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l rendezvous -d 'Find rank 0 by this file in a directory that all nodes share [default: gdr-fleet-JOB in the working directory]' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l secret-file -d 'The secret that all nodes share, 64 hexadecimal digits; the variable GDR_PROBE_SECRET works too' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
-json\t'For programs: schema gdr.fleet/1'"
+json\t'For programs: schema gdr.fleet/1'
+html\t'One page for a browser, to keep or to send'
+junit\t'For CI systems: JUnit XML'"
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
@@ -157,7 +162,9 @@ complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l rendezvous -d 'Find rank 0 by this file in a directory that all nodes share [default: gdr-fleet-JOB in the working directory]' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l secret-file -d 'The secret that all nodes share, 64 hexadecimal digits; the variable GDR_PROBE_SECRET works too' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
-json\t'For programs: schema gdr.fleet/1'"
+json\t'For programs: schema gdr.fleet/1'
+html\t'One page for a browser, to keep or to send'
+junit\t'For CI systems: JUnit XML'"
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
@@ -172,7 +179,9 @@ complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l rendezvous -d 'Find rank 0 by this file in a directory that all nodes share [default: gdr-fleet-JOB in the working directory]' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l secret-file -d 'The secret that all nodes share, 64 hexadecimal digits; the variable GDR_PROBE_SECRET works too' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
-json\t'For programs: schema gdr.fleet/1'"
+json\t'For programs: schema gdr.fleet/1'
+html\t'One page for a browser, to keep or to send'
+junit\t'For CI systems: JUnit XML'"
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
@@ -208,7 +217,9 @@ unknown\t'A failure, a warning or an unknown result'"
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
 json\t'For programs: schema gdr.doctor/1'
 markdown\t'For tickets and wikis'
-prometheus\t'For the textfile collector of the Prometheus node exporter'"
+prometheus\t'For the textfile collector of the Prometheus node exporter'
+html\t'One page for a browser, to keep or to send'
+junit\t'For CI systems: JUnit XML'"
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l platform -d 'Assume this platform instead of detecting it; the report says so' -r -f -a "bare-metal\t'On hardware'
 guest\t'In a virtual machine'"
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l only -d 'Run only these checks: ids as shown by --list, or families such as pcie' -r -f -a "env\t''
@@ -474,7 +485,9 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
 curve\t'Bandwidth over size, as a chart in the terminal'
 json\t'For programs: schema gdr.probe/1'
-svg\t'Bandwidth over size, as a drawing'"
+svg\t'Bandwidth over size, as a drawing'
+html\t'One page for a browser, to keep or to send'
+junit\t'For CI systems: JUnit XML'"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l backend -d 'Use only this backend; by default the first that works' -r -f -a "gdrdrv\t'gdrcopy\'s kernel module'
 dmabuf\t'The driver\'s dma-buf (R610 and later)'
 rm\t'The driver\'s resource manager; needs neither root nor a module'"
@@ -528,7 +541,9 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
 curve\t'Bandwidth over size, as a chart in the terminal'
 json\t'For programs: schema gdr.probe/1'
-svg\t'Bandwidth over size, as a drawing'"
+svg\t'Bandwidth over size, as a drawing'
+html\t'One page for a browser, to keep or to send'
+junit\t'For CI systems: JUnit XML'"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l numa -d 'NUMA nodes of the CPUs: all, that of the GPU (near), or a number [default: near with --quick, else all]' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l profile -d 'Profiles whose table `probe` sets when a result is slow [default: gdrcopy, mpi for host, p2p for p2p, rdma for rdma]' -r -f -a "rdma\t''
 async\t''
@@ -555,7 +570,9 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
 curve\t'Bandwidth over size, as a chart in the terminal'
 json\t'For programs: schema gdr.probe/1'
-svg\t'Bandwidth over size, as a drawing'"
+svg\t'Bandwidth over size, as a drawing'
+html\t'One page for a browser, to keep or to send'
+junit\t'For CI systems: JUnit XML'"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l profile -d 'Profiles whose table `probe` sets when a result is slow [default: gdrcopy, mpi for host, p2p for p2p, rdma for rdma]' -r -f -a "rdma\t''
 async\t''
 gdrcopy\t''
@@ -581,7 +598,9 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
 curve\t'Bandwidth over size, as a chart in the terminal'
 json\t'For programs: schema gdr.probe/1'
-svg\t'Bandwidth over size, as a drawing'"
+svg\t'Bandwidth over size, as a drawing'
+html\t'One page for a browser, to keep or to send'
+junit\t'For CI systems: JUnit XML'"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l listen -d 'Wait up to an hour for gdr on the other machine [default: all addresses, port 18516]' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l rendezvous -d 'Find the other process of a launcher: slurm, mpi, or a file that both machines see' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l secret-file -d 'Read the shared secret from this file of mode 0600 [default: the variable GDR_PROBE_SECRET]' -r -F
@@ -626,7 +645,9 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
 curve\t'Bandwidth over size, as a chart in the terminal'
 json\t'For programs: schema gdr.probe/1'
-svg\t'Bandwidth over size, as a drawing'"
+svg\t'Bandwidth over size, as a drawing'
+html\t'One page for a browser, to keep or to send'
+junit\t'For CI systems: JUnit XML'"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l hca -d 'Provider of the queues; without one, doorbells and completions are left out, and with --sim a software HCA is used' -r -f -a "mlx5\t'An mlx5 NIC (ConnectX, BlueField); the GPU rings its doorbells'
 proxy\t'A CPU thread that posts to any RDMA device, for machines where the GPU cannot ring doorbells'
 sim\t'A software HCA in a CPU thread; every output says so'"

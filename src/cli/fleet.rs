@@ -131,4 +131,8 @@ pub enum FleetFormat {
     Table,
     /// For programs: schema gdr.fleet/1.
     Json,
+    /// One page for a browser, to keep or to send.
+    Html,
+    /// For CI systems: JUnit XML.
+    Junit,
 }

@@ -274,6 +274,10 @@ pub enum DoctorFormat {
     Markdown,
     /// For the textfile collector of the Prometheus node exporter.
     Prometheus,
+    /// One page for a browser, to keep or to send.
+    Html,
+    /// For CI systems: JUnit XML.
+    Junit,
 }
 
 /// Output format of a comparison.
@@ -358,6 +362,8 @@ pub enum TopoFormat {
     Json,
     /// A drawing of the PCI tree.
     Svg,
+    /// One page for a browser, to keep or to send.
+    Html,
 }
 
 /// A peer-to-peer capability, with nvidia-smi's letter.

@@ -61,6 +61,10 @@ pub enum ProbeFormat {
     Json,
     /// Bandwidth over size, as a drawing.
     Svg,
+    /// One page for a browser, to keep or to send.
+    Html,
+    /// For CI systems: JUnit XML.
+    Junit,
 }
 
 /// NUMA nodes of the CPUs that copy.

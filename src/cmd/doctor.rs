@@ -13,6 +13,7 @@ use crate::model::{Finding, Outcome, Remedy, Summary};
 use crate::output::{self, Document, shell_word};
 use crate::profile;
 use crate::render::doctor::{self, Report, Shown};
+use crate::render::{html, junit, svg};
 use crate::topo;
 use crate::world::{NvmlQuery, VerbsQuery};
 
@@ -90,6 +91,12 @@ pub fn run(
         DoctorFormat::Json => output::write_pretty(out, &Document::new("gdr.doctor/1", &report)),
         DoctorFormat::Markdown => doctor::markdown(&report, &shown, out),
         DoctorFormat::Prometheus => doctor::prometheus(&report, out),
+        DoctorFormat::Html => {
+            let names = machine.names();
+            let drawing = svg::svg(&facts, &topology, &|ids| names.of(ids));
+            out.write_all(html::doctor(&report, &shown, &drawing, &output::now()).as_bytes())
+        }
+        DoctorFormat::Junit => out.write_all(junit::doctor(&report, shown.matters).as_bytes()),
     })?;
     if global.from.is_some() && findings.iter().any(has_fix) {
         let text = "fixes are for the recorded machine: run gdr fix there, or with --dry-run here";

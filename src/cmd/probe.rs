@@ -32,7 +32,7 @@ use crate::probe::verdict::{exit_code, failures};
 use crate::probe::watch::Interrupts;
 use crate::probe::{self, asynchronous, baseline, host, p2p, rdma};
 use crate::profile::Expectations;
-use crate::render::probe as render;
+use crate::render::{html, junit, probe as render};
 use crate::world::NvmlQuery;
 
 pub fn run(
@@ -265,6 +265,8 @@ impl Session<'_> {
             ProbeFormat::Table => render::table(report, style),
             ProbeFormat::Curve => render::curve(report, style),
             ProbeFormat::Svg => render::svg(report),
+            ProbeFormat::Html => html::probe(report, &output::now()),
+            ProbeFormat::Junit => junit::probe(report),
             // 50 MB with 256 GPUs: write it directly.
             ProbeFormat::Json => {
                 return super::print_with(out, |out| {

@@ -30,6 +30,7 @@ mod fleet_report;
 mod fleet_slurm;
 mod golden;
 mod hostile;
+mod html;
 mod import_gaps;
 mod import_hwloc;
 mod import_lspci;

@@ -10,7 +10,7 @@ use crate::cli::{Fleet, FleetFormat, FleetWhat, Global, style};
 use crate::fleet::exit_code;
 use crate::model::{FLEET_SCHEMA, FleetReport};
 use crate::output::{self, Document};
-use crate::render::fleet as render;
+use crate::render::{fleet as render, html, junit};
 
 pub fn run(
     global: &Global,
@@ -47,6 +47,8 @@ fn print(
         FleetFormat::Json => super::print_with(out, |out| {
             output::write_pretty(out, &Document::new(FLEET_SCHEMA, report))
         })?,
+        FleetFormat::Html => super::print(out, &html::fleet(report, &output::now()))?,
+        FleetFormat::Junit => super::print(out, &junit::fleet(report))?,
     }
     Ok(exit_code(report))
 }

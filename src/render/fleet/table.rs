@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::model::{FleetFigure, FleetLink, FleetReport, FleetState, HeatMap, NodeGroup};
+use super::{SIMULATED, fault_words, group_words, headline};
+use crate::model::{FleetFigure, FleetLink, FleetReport, HeatMap};
 use crate::render::Style;
 use crate::render::probe::size;
 use crate::render::text::{Tone, counted, printable, wrap};
@@ -71,34 +72,12 @@ impl Page {
     }
 
     fn head(&mut self, report: &FleetReport) {
-        let summary = &report.summary;
         if report.simulated {
-            self.line(
-                Tone::Fair,
-                "",
-                "SIMULATED: a report comes from simulated devices.",
-            );
+            self.line(Tone::Fair, "", SIMULATED);
         }
-        let (tone, word) = match (
-            summary.failed + summary.absent + report.faults.len(),
-            summary.undetermined,
-        ) {
-            (0, 0) => (Tone::Good, "ok"),
-            (0, _) => (Tone::Fair, "undetermined"),
-            _ => (Tone::Bad, "failed"),
-        };
-        let parts = [
-            (summary.ok, "ok"),
-            (summary.failed, "failed"),
-            (summary.undetermined, "undetermined"),
-            (summary.absent, "without a report"),
-        ];
-        let parts = parts.iter().filter(|(count, _)| *count > 0);
-        let parts: Vec<String> = parts
-            .map(|(count, word)| format!("{count} {word}"))
-            .collect();
-        let text = format!(": {}: {}", counted(summary.nodes, "node"), parts.join(", "));
-        let _ = writeln!(self.text, "{}{text}", self.style.paint(tone, word));
+        let (tone, words) = headline(report);
+        let words = wrap(&printable(&words), self.style.width, 0, "  ");
+        let _ = writeln!(self.text, "{}", self.style.paint(tone, &words));
         if report.versions.len() > 1 {
             let versions = report
                 .versions
@@ -128,18 +107,7 @@ impl Page {
             self.text.push('\n');
         }
         for fault in &report.faults {
-            let direction = fault
-                .direction
-                .as_ref()
-                .map_or(String::new(), |direction| format!(", which {direction}"));
-            let text = format!(
-                "{}{direction}: {} of its {} links are slow, at {:.0} % of the usual; by chance less often than once in {:.0}",
-                fault.name,
-                fault.slow,
-                fault.links,
-                fault.share * 100.0,
-                1.0 / fault.chance.max(1e-12)
-            );
+            let text = format!("{}: {}", fault.name, fault_words(fault));
             self.line(Tone::Bad, "FAULT", &text);
         }
     }
@@ -169,7 +137,7 @@ impl Page {
 
     fn groups(&mut self, report: &FleetReport) {
         for (at, group) in report.groups.iter().enumerate().take(MAX_GROUPS) {
-            self.heading(&headline(group, at == 0));
+            self.heading(&format!("{}: {}", group_words(group, at == 0), group.nodes));
             for difference in group.differences.iter().take(MAX_DIFFERENCES) {
                 let value = difference.value.as_deref().unwrap_or("none");
                 let majority = difference.majority.as_deref().unwrap_or("none");
@@ -252,26 +220,6 @@ impl Page {
             let _ = writeln!(self.text, "  {:width$} {cells}", printable(name));
         }
     }
-}
-
-fn headline(group: &NodeGroup, is_first: bool) -> String {
-    let state = match group.state {
-        FleetState::Ok => "",
-        FleetState::Failed => ", failed",
-        FleetState::Undetermined => ", undetermined",
-    };
-    let verb = match (group.differences.is_empty(), group.count, is_first) {
-        (true, 1, _) => "is like most",
-        (true, _, true) => "are alike",
-        (true, _, false) => "are like most, and alike",
-        (false, 1, _) => "differs",
-        (false, ..) => "differ, and are alike",
-    };
-    format!(
-        "{} {verb}{state}: {}",
-        counted(group.count, "node"),
-        group.nodes
-    )
 }
 
 fn symbol(share: Option<f64>) -> String {

@@ -25,6 +25,7 @@ mod tests;
 pub use curve::curve;
 pub use picture::svg;
 pub use table::table;
+pub(in crate::render) use table::verdict;
 pub use test_list::{ListedTest, test_list};
 
 use super::Style;
@@ -46,7 +47,8 @@ fn opening(report: &ProbeReport, style: Style) -> String {
 }
 
 /// First line of every output of a simulated run.
-const SIMULATED: &str = "SIMULATED: no GPU took part; all figures are for host memory.";
+pub(in crate::render) const SIMULATED: &str =
+    "SIMULATED: no GPU took part; all figures are for host memory.";
 
 /// Description of the machine on one line.
 fn headline(report: &ProbeReport) -> String {
@@ -94,7 +96,7 @@ fn figure(value: f64) -> String {
 }
 
 /// A figure, or a dash if there is none.
-fn figure_or_dash(value: Option<f64>) -> String {
+pub(in crate::render) fn figure_or_dash(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), figure)
 }
 

@@ -66,7 +66,13 @@ pub fn table(report: &ProbeReport, style: Style) -> String {
     if let Some(diff) = &report.baseline {
         page.push_str(&crate::render::diff::baseline(diff, style));
     }
-    page.push_str(&verdict(report, style));
+    if let Some((tone, word, rest)) = verdict(report) {
+        page.push_str(&format!(
+            "{}{}\n",
+            style.paint(tone, word),
+            wrap(&rest, style.width, word.len(), INDENT)
+        ));
+    }
     page
 }
 
@@ -142,8 +148,8 @@ fn how(gpu: &ProbedGpu) -> Vec<String> {
     lines
 }
 
-/// The last line: the verdict.
-fn verdict(report: &ProbeReport, style: Style) -> String {
+/// The last line: the verdict, a word and the rest; none if a note says it.
+pub fn verdict(report: &ProbeReport) -> Option<(Tone, &'static str, String)> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for result in &report.results {
         *counts.entry(result.verdict.word()).or_default() += 1;
@@ -160,7 +166,7 @@ fn verdict(report: &ProbeReport, style: Style) -> String {
     let is_unmeasured = |result: &ProbeResult| result.verdict == ProbeVerdict::NotMeasured;
     if !report.results.is_empty() && report.results.iter().all(is_unmeasured) {
         // A note gives the reason.
-        return String::new();
+        return None;
     }
     let regressed = report.baseline.iter().flat_map(|diff| &diff.changes);
     let regressed = regressed
@@ -192,11 +198,7 @@ fn verdict(report: &ProbeReport, style: Style) -> String {
         format!("; {}", best.join(", "))
     };
     let rest = format!(": {}{best}", sums.join(", "));
-    format!(
-        "{}{}\n",
-        style.paint(tone, word),
-        wrap(&rest, style.width, word.len(), INDENT)
-    )
+    Some((tone, word, rest))
 }
 
 /// The most important figures: names, and direction of the transfer.
