@@ -223,7 +223,7 @@ _gdr() {
                     return 0
                     ;;
                 --format)
-                    COMPREPLY=($(compgen -W "table json markdown prometheus html junit" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table json markdown prometheus html junit line" -- "${cur}"))
                     return 0
                     ;;
                 --platform)
@@ -668,7 +668,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__fleet__subcmd__report)
-            opts="-v -h --nodes --mask --format --sysroot --from --color --library-timeout --verbose --help"
+            opts="-v -h --nodes --by-file --mask --format --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

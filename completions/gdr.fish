@@ -137,6 +137,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcomman
 always\t'Always'
 never\t'Never'"
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l by-file -d 'Name the nodes by their files, not by the hosts that the reports name'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l mask -d 'Replace the names of the nodes'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -219,7 +220,8 @@ json\t'For programs: schema gdr.doctor/1'
 markdown\t'For tickets and wikis'
 prometheus\t'For the textfile collector of the Prometheus node exporter'
 html\t'One page for a browser, to keep or to send'
-junit\t'For CI systems: JUnit XML'"
+junit\t'For CI systems: JUnit XML'
+line\t'For schedulers: one line that names what failed'"
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l platform -d 'Assume this platform instead of detecting it; the report says so' -r -f -a "bare-metal\t'On hardware'
 guest\t'In a virtual machine'"
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l only -d 'Run only these checks: ids as shown by --list, or families such as pcie' -r -f -a "env\t''

@@ -115,6 +115,10 @@ pub struct FleetReportOptions {
     #[arg(long, value_name = "LIST")]
     pub nodes: Option<String>,
 
+    /// Name the nodes by their files, not by the hosts that the reports name
+    #[arg(long)]
+    pub by_file: bool,
+
     /// Replace the names of the nodes
     #[arg(long)]
     pub mask: bool,

@@ -278,6 +278,8 @@ pub enum DoctorFormat {
     Html,
     /// For CI systems: JUnit XML.
     Junit,
+    /// For schedulers: one line that names what failed.
+    Line,
 }
 
 /// Output format of a comparison.

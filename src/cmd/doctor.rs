@@ -96,6 +96,7 @@ pub fn run(
             let drawing = svg::svg(&facts, &topology, &|ids| names.of(ids));
             out.write_all(html::doctor(&report, &shown, &drawing, &output::now()).as_bytes())
         }
+        DoctorFormat::Line => out.write_all(doctor::line(&report, shown.matters).as_bytes()),
         DoctorFormat::Junit => out.write_all(junit::doctor(&report, shown.matters).as_bytes()),
     })?;
     if global.from.is_some() && findings.iter().any(has_fix) {

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use super::merge::{FactKey, Fleet, Node};
 use super::{figures, fold, natural};
 use crate::model::{
-    FleetDifference, FleetFact, FleetFinding, FleetReport, FleetState, FleetSummary, FleetValue,
-    NodeGroup,
+    FleetDifference, FleetFact, FleetFinding, FleetNode, FleetReport, FleetState, FleetSummary,
+    FleetValue, NodeGroup,
 };
 
 /// Most groups, facts and findings of a report, values of a fact and differences of a group.
@@ -29,6 +29,13 @@ impl Fleet {
         let mut report = FleetReport {
             summary: self.summary(),
             simulated: self.simulated,
+            nodes: order
+                .iter()
+                .map(|at| FleetNode {
+                    name: self.nodes[*at].name.clone(),
+                    state: self.nodes[*at].state,
+                })
+                .collect(),
             absent: self.absent.values().cloned().collect(),
             versions: self.versions(&order),
             groups: self.groups(&order, &majorities, &differences),

@@ -13,6 +13,8 @@ pub struct FleetReport {
     pub summary: FleetSummary,
     /// A report comes from simulated devices.
     pub simulated: bool,
+    /// Every node with a report.
+    pub nodes: Vec<FleetNode>,
     /// Nodes without a report, and why.
     pub absent: Vec<AbsentNode>,
     /// Versions of gdr, the most frequent first; more than one is worth a look.
@@ -49,6 +51,13 @@ pub struct FleetSummary {
     pub undetermined: usize,
     /// Without a report.
     pub absent: usize,
+}
+
+/// A node with a report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FleetNode {
+    pub name: String,
+    pub state: FleetState,
 }
 
 /// State of a node.

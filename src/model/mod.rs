@@ -54,7 +54,8 @@ pub use finding::{
 };
 pub use fleet::{
     Absence, AbsentNode, FLEET_SCHEMA, FleetDifference, FleetFact, FleetFault, FleetFigure,
-    FleetFinding, FleetLink, FleetReport, FleetState, FleetSummary, FleetValue, HeatMap, NodeGroup,
+    FleetFinding, FleetLink, FleetNode, FleetReport, FleetState, FleetSummary, FleetValue, HeatMap,
+    NodeGroup,
 };
 pub use idlist::{IdList, IdListError};
 pub use journal::{

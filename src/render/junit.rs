@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::doctor::Report;
 use super::svg::escape;
-use crate::model::{FleetReport, Outcome, ProbeReport, ProbeVerdict};
+use crate::model::{FleetReport, FleetState, Outcome, ProbeReport, ProbeVerdict};
 
 struct Case {
     /// The group that CI systems show it in.
@@ -119,19 +119,19 @@ pub fn fleet(report: &FleetReport) -> String {
             },
         }
     });
-    let groups = report.groups.iter().map(|group| Case {
-        class: "gdr.fleet.group".to_owned(),
-        name: group.nodes.clone(),
-        result: CaseResult::Passed,
+    let nodes = report.nodes.iter().map(|node| Case {
+        class: "gdr.fleet.node".to_owned(),
+        name: node.name.clone(),
+        result: match node.state {
+            FleetState::Ok => CaseResult::Passed,
+            FleetState::Failed => CaseResult::Failed("a check or a probe failed".to_owned()),
+            FleetState::Undetermined => {
+                CaseResult::Error("something required is unknown".to_owned())
+            }
+        },
     });
-    document(
-        "gdr fleet",
-        &absent
-            .chain(faults)
-            .chain(findings)
-            .chain(groups)
-            .collect::<Vec<_>>(),
-    )
+    let cases = absent.chain(nodes).chain(faults).chain(findings);
+    document("gdr fleet", &cases.collect::<Vec<_>>())
 }
 
 fn document(suite: &str, cases: &[Case]) -> String {

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -47,8 +48,10 @@ impl Slurm {
     fn configure(&self, more: &str) {
         let host = fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
         let (host, at) = (host.trim(), self.dir.path().display());
-        // Nobody else listens there: other tests of this machine have other process ids.
-        let port = 20_000 + std::process::id() % 2000 * 10;
+        // Nobody else listens there: other processes of this machine have other ids, other tests of this process other numbers.
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let number = std::process::id() + 7 * STARTED.fetch_add(1, Ordering::Relaxed);
+        let port = 20_000 + number % 1000 * 10;
         let last = port + NODES as u32 - 1;
         let text = format!(
             "ClusterName=t\nSlurmctldHost={host}(127.0.0.1)\nSlurmctldPort={}\nAuthType=auth/munge\nAuthInfo=socket={at}/munge/socket\n\

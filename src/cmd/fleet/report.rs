@@ -19,7 +19,7 @@ pub fn report(options: &FleetReportOptions) -> anyhow::Result<Fleet> {
     for file in files(&options.sources)? {
         let name = stem(&file);
         match document::open(&file, |content| document::whole(content)) {
-            Ok(json) => fleet.add(None, &name, &json),
+            Ok(json) => fleet.add(options.by_file.then_some(name.as_str()), &name, &json),
             Err(error) => fleet.absent(
                 &name,
                 Absence::Invalid,

@@ -1,11 +1,13 @@
 //! Renders the doctor's report as table, Markdown and metrics. JSON serializes the document itself.
 
 mod group;
+mod line;
 mod markdown;
 mod prometheus;
 mod table;
 
 pub(in crate::render) use group::Group;
+pub use line::line;
 pub use markdown::markdown;
 pub use prometheus::prometheus;
 pub use table::table;
