@@ -4,7 +4,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Gdr, gdr, scratch};
+use crate::support::{Gdr, free_port, gdr, scratch};
 
 const SNAPSHOT: &str = "tests/recorded/h200-x2/snapshot.json";
 const SECRET: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
@@ -32,15 +32,6 @@ fn end(child: Child) -> (Option<i32>, String, String) {
         text(output.stdout),
         text(output.stderr),
     )
-}
-
-fn free_port() -> String {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener
-        .local_addr()
-        .expect("an address")
-        .port()
-        .to_string()
 }
 
 #[test]

@@ -36,6 +36,7 @@ mod import_hwloc;
 mod import_lspci;
 mod import_rdma_topo;
 mod import_support;
+mod integrations;
 mod kmod;
 mod layout;
 mod layout_lspci;
