@@ -44,7 +44,6 @@ impl Fleet {
             figures: figures::outliers(&self),
             links: figures::worst_links(&self),
             heat: figures::heat_map(&self),
-            faults: Vec::new(),
             notes: Vec::new(),
         };
         report

@@ -114,10 +114,8 @@ fn shares(fleet: &Fleet) -> Vec<FleetLink> {
         let Some(usual) = own.or_else(|| usual.get(&series.name).copied()) else {
             continue;
         };
-        // Of a link within one node each node has its own.
-        let within = series.values.len() > 1 || !from.contains('/');
         all.extend(series.values.iter().map(|(node, value)| FleetLink {
-            node: within.then(|| fleet.nodes[*node as usize].name.clone()),
+            node: fleet.nodes[*node as usize].name.clone(),
             from: from.to_owned(),
             to: to.to_owned(),
             name: fleet.texts.text(series.name).to_owned(),
@@ -148,7 +146,7 @@ pub fn heat_map(fleet: &Fleet) -> Option<HeatMap> {
     if ends.is_empty() {
         return None;
     }
-    ends.sort_by(|a, b| order(a).cmp(&order(b)));
+    ends.sort_by(|a, b| natural(a).cmp(&natural(b)));
     let step = ends.len().div_ceil(MAX_ROWS);
     let rows: HashMap<&str, usize> = ends
         .iter()
@@ -169,10 +167,4 @@ pub fn heat_map(fleet: &Fleet) -> Option<HeatMap> {
         *cell = Some(cell.map_or(share, |known| known.min(share)));
     }
     Some(HeatMap { names, cells })
-}
-
-/// The order of ends: by node, then by device, numbers by value.
-fn order(end: &str) -> ((&str, u64, &str), (&str, u64, &str)) {
-    let (node, device) = end.split_once('/').unwrap_or((end, ""));
-    (natural(node), natural(device))
 }

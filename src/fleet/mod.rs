@@ -15,10 +15,7 @@ pub use names::{fold, natural};
 /// The exit status of a report: 1 if a node failed or has no report, 3 if something required is unknown, else 0.
 pub fn exit_code(report: &crate::model::FleetReport) -> u8 {
     let summary = &report.summary;
-    match (
-        summary.failed + summary.absent + report.faults.len(),
-        summary.undetermined,
-    ) {
+    match (summary.failed + summary.absent, summary.undetermined) {
         (1.., _) => 1,
         (0, 1..) => 3,
         (0, 0) => 0,

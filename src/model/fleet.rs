@@ -27,13 +27,10 @@ pub struct FleetReport {
     pub facts: Vec<FleetFact>,
     /// Figures that are worse than those of the other nodes, the worst first.
     pub figures: Vec<FleetFigure>,
-    /// The worst links between devices or nodes, compared with others of their kind.
+    /// The worst links between devices of a node, compared with others of their kind.
     pub links: Vec<FleetLink>,
     /// The links as a matrix; null without links.
     pub heat: Option<HeatMap>,
-    /// Faults that a fleet probe isolated.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub faults: Vec<FleetFault>,
     /// Further notes: what was left out.
     pub notes: Vec<String>,
 }
@@ -203,11 +200,10 @@ pub struct FleetFigure {
     pub loss: f64,
 }
 
-/// A link between two devices or nodes.
+/// A link between two devices of a node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FleetLink {
-    /// The node of a link within one; null between nodes.
-    pub node: Option<String>,
+    pub node: String,
     pub from: String,
     pub to: String,
     /// Name of the result.
@@ -223,26 +219,8 @@ pub struct FleetLink {
 /// The links as a matrix: the worst share of each pair.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HeatMap {
-    /// Rows and columns: devices or nodes, or ranges of them if there are many.
+    /// Rows and columns: devices, or ranges of them if there are many.
     pub names: Vec<String>,
     /// `cells[from][to]`: bandwidth as a share of the median of its kind; null if it was not measured.
     pub cells: Vec<Vec<Option<f64>>>,
-}
-
-/// A fault that a fleet probe isolated.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct FleetFault {
-    /// node, nic, port, rail or switch.
-    pub kind: String,
-    /// As in `n3`, `n3 mlx5_1`, `rail 2`, `switch s1`.
-    pub name: String,
-    /// `sends` or `receives` if only one direction is affected.
-    pub direction: Option<String>,
-    /// Median share of the usual bandwidth on the links through it.
-    pub share: f64,
-    /// Links through it that were slow or failed, and all links through it.
-    pub slow: usize,
-    pub links: usize,
-    /// Probability that noise alone gives as many slow links, as an upper bound.
-    pub chance: f64,
 }

@@ -53,9 +53,8 @@ pub use finding::{
     Summary,
 };
 pub use fleet::{
-    Absence, AbsentNode, FLEET_SCHEMA, FleetDifference, FleetFact, FleetFault, FleetFigure,
-    FleetFinding, FleetLink, FleetNode, FleetReport, FleetState, FleetSummary, FleetValue, HeatMap,
-    NodeGroup,
+    Absence, AbsentNode, FLEET_SCHEMA, FleetDifference, FleetFact, FleetFigure, FleetFinding,
+    FleetLink, FleetNode, FleetReport, FleetState, FleetSummary, FleetValue, HeatMap, NodeGroup,
 };
 pub use idlist::{IdList, IdListError};
 pub use journal::{

@@ -1,4 +1,4 @@
-//! JUnit XML, which CI systems show: one case for each finding, result, node or fault.
+//! JUnit XML, which CI systems show: one case for each finding, result or node.
 
 use std::fmt::Write as _;
 
@@ -102,11 +102,6 @@ pub fn fleet(report: &FleetReport) -> String {
         name: absent.node.clone(),
         result: CaseResult::Failed(format!("{}: {}", absent.why.word(), absent.reason)),
     });
-    let faults = report.faults.iter().map(|fault| Case {
-        class: "gdr.fleet.fault".to_owned(),
-        name: fault.name.clone(),
-        result: CaseResult::Failed(super::fleet::fault_words(fault)),
-    });
     let findings = report.findings.iter().map(|finding| {
         let text = format!("{} (on {})", finding.message, finding.nodes);
         Case {
@@ -130,7 +125,7 @@ pub fn fleet(report: &FleetReport) -> String {
             }
         },
     });
-    let cases = absent.chain(nodes).chain(faults).chain(findings);
+    let cases = absent.chain(nodes).chain(findings);
     document("gdr fleet", &cases.collect::<Vec<_>>())
 }
 

@@ -5,7 +5,7 @@ mod table;
 pub use table::table;
 
 use super::text::{Tone, counted};
-use crate::model::{FleetFault, FleetReport, FleetState, NodeGroup};
+use crate::model::{FleetReport, FleetState, NodeGroup};
 
 /// First line of every output with a simulated report.
 pub(in crate::render) const SIMULATED: &str = "SIMULATED: a report comes from simulated devices.";
@@ -13,7 +13,7 @@ pub(in crate::render) const SIMULATED: &str = "SIMULATED: a report comes from si
 /// The result, and the number of nodes by state.
 pub(in crate::render) fn headline(report: &FleetReport) -> (Tone, String) {
     let summary = &report.summary;
-    let failed = summary.failed + summary.absent + report.faults.len();
+    let failed = summary.failed + summary.absent;
     let (tone, word) = match (failed, summary.undetermined) {
         (0, 0) => (Tone::Good, "ok"),
         (0, _) => (Tone::Fair, "undetermined"),
@@ -52,19 +52,4 @@ pub(in crate::render) fn group_words(group: &NodeGroup, is_first: bool) -> Strin
         (false, ..) => "differ, and are alike",
     };
     format!("{} {verb}{state}", counted(group.count, "node"))
-}
-
-/// Why a fault is one.
-pub(in crate::render) fn fault_words(fault: &FleetFault) -> String {
-    let direction = fault
-        .direction
-        .as_ref()
-        .map_or(String::new(), |direction| format!("{direction}: "));
-    format!(
-        "{direction}{} of its {} links are slow, at {:.0} % of the usual; by chance less often than once in {:.0}",
-        fault.slow,
-        fault.links,
-        fault.share * 100.0,
-        1.0 / fault.chance.max(1e-12)
-    )
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{SIMULATED, fault_words, group_words, headline};
+use super::{SIMULATED, group_words, headline};
 use crate::model::{FleetFigure, FleetLink, FleetReport, HeatMap};
 use crate::render::Style;
 use crate::render::probe::size;
@@ -24,7 +24,6 @@ pub fn table(report: &FleetReport, style: Style) -> String {
     };
     page.head(report);
     page.absent(report);
-    page.faults(report);
     page.findings(report);
     page.groups(report);
     page.figures(&report.figures);
@@ -102,16 +101,6 @@ impl Page {
         }
     }
 
-    fn faults(&mut self, report: &FleetReport) {
-        if !report.faults.is_empty() {
-            self.text.push('\n');
-        }
-        for fault in &report.faults {
-            let text = format!("{}: {}", fault.name, fault_words(fault));
-            self.line(Tone::Bad, "FAULT", &text);
-        }
-    }
-
     fn findings(&mut self, report: &FleetReport) {
         if !report.findings.is_empty() {
             self.text.push('\n');
@@ -180,12 +169,9 @@ impl Page {
         }
         self.heading("slowest links, compared with the median of their kind");
         for link in links {
-            let node = link
-                .node
-                .as_ref()
-                .map_or(String::new(), |node| format!("{node}: "));
             self.below(&format!(
-                "{node}{} to {}: {:.1} of {:.1} GB/s, {:.0} % ({})",
+                "{}: {} to {}: {:.1} of {:.1} GB/s, {:.0} % ({})",
+                link.node,
                 link.from,
                 link.to,
                 link.value,
@@ -200,7 +186,7 @@ impl Page {
     fn heat(&mut self, heat: &HeatMap) {
         if heat.names.len() > MAX_ROWS {
             self.heading(&format!(
-                "{} devices or nodes: --format html draws the heat map of their links",
+                "{} devices: --format html draws the heat map of their links",
                 heat.names.len()
             ));
             return;

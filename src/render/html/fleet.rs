@@ -4,7 +4,7 @@ use super::heat::heat_map;
 use super::made;
 use super::page::{Page, mark, text};
 use crate::model::FleetReport;
-use crate::render::fleet::{SIMULATED, fault_words, group_words, headline};
+use crate::render::fleet::{SIMULATED, group_words, headline};
 use crate::render::probe::size;
 use crate::render::text::Tone;
 
@@ -83,7 +83,7 @@ pub fn fleet(report: &FleetReport, taken: &str) -> String {
 
 fn wrong(page: &mut Page, report: &FleetReport) {
     page.section("What is wrong");
-    if report.absent.is_empty() && report.findings.is_empty() && report.faults.is_empty() {
+    if report.absent.is_empty() && report.findings.is_empty() {
         page.paragraph("Nothing failed on any node.");
         return;
     }
@@ -100,16 +100,6 @@ fn wrong(page: &mut Page, report: &FleetReport) {
             &["node", "state", "reason"],
             absent,
         );
-    }
-    let faults = report.faults.iter().map(|fault| {
-        vec![
-            text(&fault.name),
-            mark(Tone::Bad, "fault"),
-            text(&fault_words(fault)),
-        ]
-    });
-    if !report.faults.is_empty() {
-        page.table("Faults of links", &["where", "result", "why"], faults);
     }
     let findings = report.findings.iter().map(|finding| {
         let tone = match finding.outcome.as_str() {
@@ -161,12 +151,8 @@ fn figures(page: &mut Page, report: &FleetReport) {
         page.section("Links");
         page.drawing("Heat map of the links", &heat_map(heat));
         let rows = report.links.iter().map(|link| {
-            let from = link
-                .node
-                .as_ref()
-                .map_or(link.from.clone(), |node| format!("{node}: {}", link.from));
             vec![
-                text(&from),
+                text(&format!("{}: {}", link.node, link.from)),
                 text(&link.to),
                 text(&link.name),
                 format!("{:.1}", link.value),
