@@ -10,7 +10,7 @@ use crate::probe::failure::StepError;
 pub enum SharedMemory {
     Gpu {
         memory: DeviceMemory,
-        mapping: Mapping,
+        mapping: Box<Mapping>,
     },
     Host(HostMemory),
 }
@@ -27,7 +27,7 @@ impl SharedMemory {
         let memory = session.gpu.allocate(choices.allocation(), bytes)?;
         session.stream.fill(&memory, 0, bytes, 0)?;
         session.stream.synchronize()?;
-        let mapping = map_as(&session.gdr, &memory, choices)?;
+        let mapping = Box::new(map_as(&session.gdr, &memory, choices)?);
         Ok(Self::Gpu { memory, mapping })
     }
 
@@ -41,18 +41,20 @@ impl SharedMemory {
 
     /// Writes from the start on. Later stores of this CPU arrive later.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), StepError> {
-        Ok(match self {
+        match self {
             Self::Gpu { mapping, .. } => mapping.write(0, bytes)?,
             Self::Host(memory) => memory.write(0, bytes)?,
-        })
+        }
+        Ok(())
     }
 
     /// Reads from the start on.
     pub fn read(&self, bytes: &mut [u8]) -> Result<(), StepError> {
-        Ok(match self {
+        match self {
             Self::Gpu { mapping, .. } => mapping.read(0, bytes)?,
             Self::Host(memory) => memory.read(0, bytes)?,
-        })
+        }
+        Ok(())
     }
 
     /// Loads the 32-bit word at an offset.
