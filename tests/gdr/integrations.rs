@@ -1,5 +1,5 @@
-//! The scripts and configurations of `integrations/`, each with the program that calls it or with what that program requires. Slurm's are
-//! in `fleet_slurm`.
+//! The scripts and configurations of `integrations/`, each with the program that calls it or with what that program requires. Slurm
+//! itself runs its scripts in `fleet_slurm`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -106,6 +106,54 @@ fn line_is_one_short_line_whatever_the_names() {
     let (code, line) = run(&Place::broken(), &acs);
     assert_eq!(code, Some(1));
     assert!(line.starts_with(ACS), "{line}");
+}
+
+/// Slurm's health check changes a node only where it should. Stand-ins for scontrol and logger print what they are called with.
+#[test]
+fn slurm_health_check_keeps_other_reasons_and_unknown_nodes() {
+    let scontrol = "#!/bin/sh\n[ \"$1\" = -o ] || { echo \"$*\"; exit; }\n\
+        echo \"NodeName=n1 State=$STATE Weight=1 Reason=$REASON [root@2026-11-24T12:00:00]\"\n";
+    let check = |place: &Place, options: &str, state: &str, reason: &str| {
+        let at = place.dir.path();
+        script(&at.join("scontrol"), scontrol);
+        script(&at.join("logger"), "#!/bin/sh\necho \"$*\"\n");
+        let conf = at.join("integrations.conf");
+        let gdr = place.gdr();
+        let text = format!("GDR={}\nGDR_OPTIONS='--only {options}'\n", gdr.display());
+        fs::write(&conf, text).expect("a file");
+        let output = Command::new(integrations().join("slurm/health-check.sh"))
+            .env("PATH", format!("{}:/usr/bin:/bin", at.display()))
+            .env("GDR_CONF", conf)
+            .envs([
+                ("SLURMD_NODENAME", "n1"),
+                ("STATE", state),
+                ("REASON", reason),
+            ])
+            .output();
+        String::from_utf8_lossy(&output.expect("the script").stdout).into_owned()
+    };
+    let (good, broken) = (Place::good(), Place::broken());
+    let drains = format!("update nodename=n1 state=drain reason={ACS}");
+    for (state, reason) in [("IDLE", ""), ("IDLE+DRAIN", "gdr: gpu.present (GPU1)")] {
+        let done = check(&broken, "pcie.acs", state, reason);
+        assert!(done.starts_with(&drains), "{state}: {done}");
+    }
+    assert_eq!(check(&broken, "pcie.acs", "IDLE+DRAIN", "disk"), "");
+    assert_eq!(check(&good, "pcie.acs", "IDLE+DRAIN", "disk"), "");
+    assert_eq!(check(&good, "pcie.acs", "IDLE", ""), "");
+    assert_eq!(
+        check(&good, "pcie.acs", "IDLE+DRAIN", "gdr: x"),
+        "update nodename=n1 state=resume\n"
+    );
+    // Unknown is no pass, and an option that gdr does not take is no failure of the node.
+    for (options, words) in [
+        ("rdma.device", "gdr: unknown: rdma.device"),
+        ("nonsense", "gdr doctor ended with 2"),
+    ] {
+        let done = check(&good, options, "IDLE+DRAIN", "gdr: x");
+        let logged = format!("-t gdr-health-check n1: {words}");
+        assert!(done.starts_with(&logged), "{done}");
+    }
 }
 
 /// NHC runs checks as bash functions, which call its `die` with a status and a reason.
