@@ -19,6 +19,9 @@ _gdr() {
             gdr,doctor)
                 cmd="gdr__subcmd__doctor"
                 ;;
+            gdr,expect)
+                cmd="gdr__subcmd__expect"
+                ;;
             gdr,explain)
                 cmd="gdr__subcmd__explain"
                 ;;
@@ -27,6 +30,9 @@ _gdr() {
                 ;;
             gdr,fix-acs)
                 cmd="gdr__subcmd__fix__subcmd__acs"
+                ;;
+            gdr,fleet)
+                cmd="gdr__subcmd__fleet"
                 ;;
             gdr,help)
                 cmd="gdr__subcmd__help"
@@ -43,8 +49,41 @@ _gdr() {
             gdr,undo)
                 cmd="gdr__subcmd__undo"
                 ;;
+            gdr__subcmd__fleet,doctor)
+                cmd="gdr__subcmd__fleet__subcmd__doctor"
+                ;;
+            gdr__subcmd__fleet,help)
+                cmd="gdr__subcmd__fleet__subcmd__help"
+                ;;
+            gdr__subcmd__fleet,probe)
+                cmd="gdr__subcmd__fleet__subcmd__probe"
+                ;;
+            gdr__subcmd__fleet,report)
+                cmd="gdr__subcmd__fleet__subcmd__report"
+                ;;
+            gdr__subcmd__fleet,topo)
+                cmd="gdr__subcmd__fleet__subcmd__topo"
+                ;;
+            gdr__subcmd__fleet__subcmd__help,doctor)
+                cmd="gdr__subcmd__fleet__subcmd__help__subcmd__doctor"
+                ;;
+            gdr__subcmd__fleet__subcmd__help,help)
+                cmd="gdr__subcmd__fleet__subcmd__help__subcmd__help"
+                ;;
+            gdr__subcmd__fleet__subcmd__help,probe)
+                cmd="gdr__subcmd__fleet__subcmd__help__subcmd__probe"
+                ;;
+            gdr__subcmd__fleet__subcmd__help,report)
+                cmd="gdr__subcmd__fleet__subcmd__help__subcmd__report"
+                ;;
+            gdr__subcmd__fleet__subcmd__help,topo)
+                cmd="gdr__subcmd__fleet__subcmd__help__subcmd__topo"
+                ;;
             gdr__subcmd__help,doctor)
                 cmd="gdr__subcmd__help__subcmd__doctor"
+                ;;
+            gdr__subcmd__help,expect)
+                cmd="gdr__subcmd__help__subcmd__expect"
                 ;;
             gdr__subcmd__help,explain)
                 cmd="gdr__subcmd__help__subcmd__explain"
@@ -54,6 +93,9 @@ _gdr() {
                 ;;
             gdr__subcmd__help,fix-acs)
                 cmd="gdr__subcmd__help__subcmd__fix__subcmd__acs"
+                ;;
+            gdr__subcmd__help,fleet)
+                cmd="gdr__subcmd__help__subcmd__fleet"
                 ;;
             gdr__subcmd__help,help)
                 cmd="gdr__subcmd__help__subcmd__help"
@@ -69,6 +111,18 @@ _gdr() {
                 ;;
             gdr__subcmd__help,undo)
                 cmd="gdr__subcmd__help__subcmd__undo"
+                ;;
+            gdr__subcmd__help__subcmd__fleet,doctor)
+                cmd="gdr__subcmd__help__subcmd__fleet__subcmd__doctor"
+                ;;
+            gdr__subcmd__help__subcmd__fleet,probe)
+                cmd="gdr__subcmd__help__subcmd__fleet__subcmd__probe"
+                ;;
+            gdr__subcmd__help__subcmd__fleet,report)
+                cmd="gdr__subcmd__help__subcmd__fleet__subcmd__report"
+                ;;
+            gdr__subcmd__help__subcmd__fleet,topo)
+                cmd="gdr__subcmd__help__subcmd__fleet__subcmd__topo"
                 ;;
             gdr__subcmd__help__subcmd__probe,async)
                 cmd="gdr__subcmd__help__subcmd__probe__subcmd__async"
@@ -155,7 +209,7 @@ _gdr() {
 
     case "${cmd}" in
         gdr)
-            opts="-v -h -V --sysroot --from --color --library-timeout --verbose --help --version topo fix-acs undo snapshot doctor explain fix probe help"
+            opts="-v -h -V --sysroot --from --color --library-timeout --verbose --help --version topo expect fix-acs undo fleet snapshot doctor explain fix probe help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -185,7 +239,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__doctor)
-            opts="-q -v -h --fail-on --quiet --format --platform --live --list --only --skip --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-q -v -h --fail-on --quick --quiet --format --platform --live --list --only --skip --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -196,7 +250,7 @@ _gdr() {
                     return 0
                     ;;
                 --format)
-                    COMPREPLY=($(compgen -W "table json markdown prometheus" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table json markdown prometheus html junit line" -- "${cur}"))
                     return 0
                     ;;
                 --platform)
@@ -204,15 +258,65 @@ _gdr() {
                     return 0
                     ;;
                 --only)
-                    COMPREPLY=($(compgen -W "env env.contradiction gdrdrv gdrdrv.node gpu gpu.bar1 gpu.cdmm gpu.confidential gpu.dmabuf gpu.driver gpu.driver-flavour gpu.fabric gpu.imex gpu.mig gpu.min-driver gpu.nouveau gpu.p2p-grant gpu.persistence gpu.present gpu.rdma-capable gpu.vgpu gpu.writes-ordering limits limits.map-count limits.memlock limits.rdma-cgroup mapping mapping.backend mpi mpi.cuda-aware param param.conflict param.drift param.grdma-topo param.iomap-wc param.peer-mapping param.stream-memops pcie pcie.acs pcie.acs-vm pcie.ats pcie.errors pcie.iommu pcie.link pcie.locality pcie.payload pcie.shared peermem peermem.boot peermem.buildable peermem.legacy peermem.loaded platform platform.cma platform.container platform.guest platform.kernel platform.lockdown rdma rdma.async-nic rdma.core rdma.data-direct rdma.device rdma.firmware rdma.mixed-stack rdma.modules rdma.netns rdma.nonprefetchable rdma.port rdma.provider rdma.register rdma.uar-map rdma.write-ordering sw sw.net-plugin sw.toolkit tools tools.perftest" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "env env.contradiction expect expect.bandwidth expect.driver expect.gpu-link expect.gpu-model expect.gpus expect.memory-path expect.nic-firmware expect.nic-link expect.nic-model expect.nics expect.pairs expect.port gdrdrv gdrdrv.node gpu gpu.bar1 gpu.cdmm gpu.confidential gpu.dmabuf gpu.driver gpu.driver-flavour gpu.fabric gpu.imex gpu.mig gpu.min-driver gpu.nouveau gpu.p2p-grant gpu.persistence gpu.present gpu.rdma-capable gpu.vgpu gpu.writes-ordering limits limits.map-count limits.memlock limits.rdma-cgroup mapping mapping.backend mpi mpi.cuda-aware param param.conflict param.drift param.grdma-topo param.iomap-wc param.peer-mapping param.stream-memops pcie pcie.acs pcie.acs-vm pcie.ats pcie.errors pcie.iommu pcie.link pcie.locality pcie.payload pcie.shared peermem peermem.boot peermem.buildable peermem.legacy peermem.loaded platform platform.cma platform.container platform.guest platform.kernel platform.lockdown rdma rdma.async-nic rdma.core rdma.data-direct rdma.device rdma.firmware rdma.mixed-stack rdma.modules rdma.netns rdma.nonprefetchable rdma.port rdma.provider rdma.register rdma.uar-map rdma.write-ordering sw sw.net-plugin sw.toolkit tools tools.perftest" -- "${cur}"))
                     return 0
                     ;;
                 --skip)
-                    COMPREPLY=($(compgen -W "env env.contradiction gdrdrv gdrdrv.node gpu gpu.bar1 gpu.cdmm gpu.confidential gpu.dmabuf gpu.driver gpu.driver-flavour gpu.fabric gpu.imex gpu.mig gpu.min-driver gpu.nouveau gpu.p2p-grant gpu.persistence gpu.present gpu.rdma-capable gpu.vgpu gpu.writes-ordering limits limits.map-count limits.memlock limits.rdma-cgroup mapping mapping.backend mpi mpi.cuda-aware param param.conflict param.drift param.grdma-topo param.iomap-wc param.peer-mapping param.stream-memops pcie pcie.acs pcie.acs-vm pcie.ats pcie.errors pcie.iommu pcie.link pcie.locality pcie.payload pcie.shared peermem peermem.boot peermem.buildable peermem.legacy peermem.loaded platform platform.cma platform.container platform.guest platform.kernel platform.lockdown rdma rdma.async-nic rdma.core rdma.data-direct rdma.device rdma.firmware rdma.mixed-stack rdma.modules rdma.netns rdma.nonprefetchable rdma.port rdma.provider rdma.register rdma.uar-map rdma.write-ordering sw sw.net-plugin sw.toolkit tools tools.perftest" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "env env.contradiction expect expect.bandwidth expect.driver expect.gpu-link expect.gpu-model expect.gpus expect.memory-path expect.nic-firmware expect.nic-link expect.nic-model expect.nics expect.pairs expect.port gdrdrv gdrdrv.node gpu gpu.bar1 gpu.cdmm gpu.confidential gpu.dmabuf gpu.driver gpu.driver-flavour gpu.fabric gpu.imex gpu.mig gpu.min-driver gpu.nouveau gpu.p2p-grant gpu.persistence gpu.present gpu.rdma-capable gpu.vgpu gpu.writes-ordering limits limits.map-count limits.memlock limits.rdma-cgroup mapping mapping.backend mpi mpi.cuda-aware param param.conflict param.drift param.grdma-topo param.iomap-wc param.peer-mapping param.stream-memops pcie pcie.acs pcie.acs-vm pcie.ats pcie.errors pcie.iommu pcie.link pcie.locality pcie.payload pcie.shared peermem peermem.boot peermem.buildable peermem.legacy peermem.loaded platform platform.cma platform.container platform.guest platform.kernel platform.lockdown rdma rdma.async-nic rdma.core rdma.data-direct rdma.device rdma.firmware rdma.mixed-stack rdma.modules rdma.netns rdma.nonprefetchable rdma.port rdma.provider rdma.register rdma.uar-map rdma.write-ordering sw sw.net-plugin sw.toolkit tools tools.perftest" -- "${cur}"))
                     return 0
                     ;;
                 --profile)
                     COMPREPLY=($(compgen -W "rdma async gdrcopy p2p mpi all" -- "${cur}"))
+                    return 0
+                    ;;
+                --sysroot)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --library-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__expect)
+            opts="-w -v -h --write --name --include --tolerance --sysroot --from --color --library-timeout --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --write)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -w)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --include)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tolerance)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --sysroot)
@@ -376,8 +480,310 @@ _gdr() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        gdr__subcmd__fleet)
+            opts="-v -h --sysroot --from --color --library-timeout --verbose --help report doctor topo probe help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --sysroot)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --library-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__fleet__subcmd__doctor)
+            opts="-v -h --timeout --arrival --rendezvous --secret-file --mask --format --sysroot --from --color --library-timeout --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --arrival)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rendezvous)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --secret-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "table json html junit" -- "${cur}"))
+                    return 0
+                    ;;
+                --sysroot)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --library-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__fleet__subcmd__help)
+            opts="report doctor topo probe help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__fleet__subcmd__help__subcmd__doctor)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__fleet__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__fleet__subcmd__help__subcmd__probe)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__fleet__subcmd__help__subcmd__report)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__fleet__subcmd__help__subcmd__topo)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__fleet__subcmd__probe)
+            opts="-v -h --timeout --arrival --rendezvous --secret-file --mask --format --sysroot --from --color --library-timeout --verbose --help copy host p2p"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --arrival)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rendezvous)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --secret-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "table json html junit" -- "${cur}"))
+                    return 0
+                    ;;
+                --sysroot)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --library-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__fleet__subcmd__report)
+            opts="-v -h --nodes --by-file --mask --format --sysroot --from --color --library-timeout --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --nodes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "table json html junit" -- "${cur}"))
+                    return 0
+                    ;;
+                --sysroot)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --library-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__fleet__subcmd__topo)
+            opts="-v -h --timeout --arrival --rendezvous --secret-file --mask --format --sysroot --from --color --library-timeout --verbose --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --arrival)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rendezvous)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --secret-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "table json html junit" -- "${cur}"))
+                    return 0
+                    ;;
+                --sysroot)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --library-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         gdr__subcmd__help)
-            opts="topo fix-acs undo snapshot doctor explain fix probe help"
+            opts="topo expect fix-acs undo fleet snapshot doctor explain fix probe help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -391,6 +797,20 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__help__subcmd__doctor)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__help__subcmd__expect)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -435,6 +855,76 @@ _gdr() {
         gdr__subcmd__help__subcmd__fix__subcmd__acs)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__help__subcmd__fleet)
+            opts="report doctor topo probe"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__help__subcmd__fleet__subcmd__doctor)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__help__subcmd__fleet__subcmd__probe)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__help__subcmd__fleet__subcmd__report)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        gdr__subcmd__help__subcmd__fleet__subcmd__topo)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -659,7 +1149,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__async)
-            opts="-d -v -h --gpu --sim --quick --full --size --format --hca --device --gid-index --batch --compute --no-kernel --schedule --receive --transport --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-d -v -h --gpu --sim --quick --full --size --save --baseline --runs --format --hca --device --gid-index --batch --compute --no-kernel --schedule --receive --transport --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -673,8 +1163,20 @@ _gdr() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --save)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --baseline)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --runs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --format)
-                    COMPREPLY=($(compgen -W "table curve json svg" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table curve json svg html junit" -- "${cur}"))
                     return 0
                     ;;
                 --hca)
@@ -741,7 +1243,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__copy)
-            opts="-v -h --gpu --sim --quick --full --size --format --backend --kernel --numa --test --list-tests --allocator --mapping --offset --iterations --cold --producer --flag --reply --data --data-in --blocks --threads --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-v -h --gpu --sim --quick --full --size --save --baseline --runs --format --backend --kernel --numa --test --list-tests --allocator --mapping --offset --iterations --cold --producer --flag --reply --data --data-in --blocks --threads --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -755,8 +1257,20 @@ _gdr() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --save)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --baseline)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --runs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --format)
-                    COMPREPLY=($(compgen -W "table curve json svg" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table curve json svg html junit" -- "${cur}"))
                     return 0
                     ;;
                 --backend)
@@ -987,7 +1501,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__host)
-            opts="-v -h --gpu --sim --quick --full --size --format --numa --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-v -h --gpu --sim --quick --full --size --save --baseline --runs --format --numa --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1001,8 +1515,20 @@ _gdr() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --save)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --baseline)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --runs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --format)
-                    COMPREPLY=($(compgen -W "table curve json svg" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table curve json svg html junit" -- "${cur}"))
                     return 0
                     ;;
                 --numa)
@@ -1037,7 +1563,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__mp)
-            opts="-d -v -h --gpu --sim --quick --full --size --format --listen --rendezvous --secret-file --no-secret --hca --device --gid-index --mpi --no-mpi --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-d -v -h --gpu --sim --quick --full --size --save --baseline --runs --format --listen --rendezvous --secret-file --no-secret --hca --device --gid-index --mpi --no-mpi --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1051,8 +1577,20 @@ _gdr() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --save)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --baseline)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --runs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --format)
-                    COMPREPLY=($(compgen -W "table curve json svg" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table curve json svg html junit" -- "${cur}"))
                     return 0
                     ;;
                 --listen)
@@ -1115,7 +1653,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__mpi)
-            opts="-v -h --gpu --sim --quick --full --size --format --mpi --memory --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-v -h --gpu --sim --quick --full --size --save --baseline --runs --format --mpi --memory --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1129,8 +1667,20 @@ _gdr() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --save)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --baseline)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --runs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --format)
-                    COMPREPLY=($(compgen -W "table curve json svg" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table curve json svg html junit" -- "${cur}"))
                     return 0
                     ;;
                 --mpi)
@@ -1169,7 +1719,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__p2p)
-            opts="-v -h --gpu --sim --quick --full --size --format --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-v -h --gpu --sim --quick --full --size --save --baseline --runs --format --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1183,8 +1733,20 @@ _gdr() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --save)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --baseline)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --runs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --format)
-                    COMPREPLY=($(compgen -W "table curve json svg" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table curve json svg html junit" -- "${cur}"))
                     return 0
                     ;;
                 --profile)
@@ -1215,7 +1777,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__rdma)
-            opts="-d -v -h --gpu --sim --quick --full --size --format --listen --rendezvous --secret-file --no-secret --device --remote-device --gid-index --pkey-index --memory --memory-path --all --numa --qps --show-perftest --traffic-class --service-level --hop-limit --flow-label --source-port --mtu --ack-timeout --retries --rnr-retries --rnr-timer --static-rate --relaxed-ordering --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-d -v -h --gpu --sim --quick --full --size --save --baseline --runs --format --listen --rendezvous --secret-file --no-secret --device --remote-device --gid-index --pkey-index --memory --memory-path --all --numa --qps --show-perftest --traffic-class --service-level --hop-limit --flow-label --source-port --mtu --ack-timeout --retries --rnr-retries --rnr-timer --static-rate --relaxed-ordering --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1229,8 +1791,20 @@ _gdr() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --save)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --baseline)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --runs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --format)
-                    COMPREPLY=($(compgen -W "table curve json svg" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table curve json svg html junit" -- "${cur}"))
                     return 0
                     ;;
                 --listen)
@@ -1357,7 +1931,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__transfer)
-            opts="-d -v -h --gpu --sim --quick --full --size --format --listen --rendezvous --secret-file --no-secret --device --remote-device --gid-index --pkey-index --memory --memory-path --all --numa --qps --show-perftest --traffic-class --service-level --hop-limit --flow-label --source-port --mtu --ack-timeout --retries --rnr-retries --rnr-timer --static-rate --relaxed-ordering --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-d -v -h --gpu --sim --quick --full --size --save --baseline --runs --format --listen --rendezvous --secret-file --no-secret --device --remote-device --gid-index --pkey-index --memory --memory-path --all --numa --qps --show-perftest --traffic-class --service-level --hop-limit --flow-label --source-port --mtu --ack-timeout --retries --rnr-retries --rnr-timer --static-rate --relaxed-ordering --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1371,8 +1945,20 @@ _gdr() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --save)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --baseline)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --runs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --format)
-                    COMPREPLY=($(compgen -W "table curve json svg" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table curve json svg html junit" -- "${cur}"))
                     return 0
                     ;;
                 --listen)
@@ -1552,7 +2138,7 @@ _gdr() {
             fi
             case "${prev}" in
                 --format)
-                    COMPREPLY=($(compgen -W "table nvidia-smi json svg" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table nvidia-smi json svg html" -- "${cur}"))
                     return 0
                     ;;
                 --p2p)

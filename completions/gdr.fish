@@ -34,8 +34,10 @@ complete -c gdr -n "__fish_gdr_needs_command" -s v -l verbose -d 'Report unreada
 complete -c gdr -n "__fish_gdr_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_needs_command" -s V -l version -d 'Print version'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "topo" -d 'Show how GPUs, NICs and NVMe controllers are connected, and the best NIC of each GPU'
+complete -c gdr -n "__fish_gdr_needs_command" -f -a "expect" -d 'Write a profile that says what a good machine has, for doctor and probe to compare with'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "fix-acs" -d 'Allow direct traffic between GPUs and NICs through PCI switches'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "undo" -d 'Undo a repair'
+complete -c gdr -n "__fish_gdr_needs_command" -f -a "fleet" -d 'Run doctor or a probe on many nodes, and merge their reports'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "snapshot" -d 'Record this machine in a file, to inspect anywhere with --from'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "doctor" -d 'Check whether GPUDirect works here, and name what prevents it'
 complete -c gdr -n "__fish_gdr_needs_command" -f -a "explain" -d 'Explain an error message, a log or a check, and check this machine for the causes'
@@ -45,7 +47,8 @@ complete -c gdr -n "__fish_gdr_needs_command" -f -a "help" -d 'Print this messag
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l format -d 'Output format of the topology' -r -f -a "table\t'For people'
 nvidia-smi\t'Same bytes as nvidia-smi topo'
 json\t'For programs: schema gdr.topo/1'
-svg\t'A drawing of the PCI tree'"
+svg\t'A drawing of the PCI tree'
+html\t'One page for a browser, to keep or to send'"
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l p2p -d 'Show the peer-to-peer status of each pair of GPUs, as nvidia-smi topo -p2p' -r -f -a "r\t'Reads'
 w\t'Writes'
 n\t'NVLink'
@@ -64,6 +67,18 @@ complete -c gdr -n "__fish_gdr_using_subcommand topo" -l pairs -d 'Print the NIC
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l check -d 'Exit with status 1 if the best NIC of a GPU is rated bad'
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand expect" -s w -l write -d 'Output file; \'-\' is standard output' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand expect" -l name -d 'Name of the profile' -r
+complete -c gdr -n "__fish_gdr_using_subcommand expect" -l include -d 'Profiles that it includes; \'none\' for none' -r
+complete -c gdr -n "__fish_gdr_using_subcommand expect" -l tolerance -d 'How far a bandwidth may be below that of the good machine, in percent' -r
+complete -c gdr -n "__fish_gdr_using_subcommand expect" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand expect" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand expect" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c gdr -n "__fish_gdr_using_subcommand expect" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
+complete -c gdr -n "__fish_gdr_using_subcommand expect" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
+complete -c gdr -n "__fish_gdr_using_subcommand expect" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l pair -d 'Only the ports between two devices, such as GPU0, NIC0, mlx5_0 or PCI addresses' -r
 complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l device -d 'Only this port, by PCI address' -r
 complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l persist -d 'Keep the change across reboots' -r -f -a "unit\t'A systemd unit runs this command at every boot, before the usual workloads'
@@ -98,8 +113,92 @@ complete -c gdr -n "__fish_gdr_using_subcommand undo" -s y -l yes -d 'Do not ask
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -l force -d 'Also restore files that another program has changed since'
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand undo" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -f -a "report" -d 'Merge reports of doctor and probe that were collected from many nodes'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -f -a "doctor" -d 'Run doctor on every node of a launcher, and merge the reports'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -f -a "topo" -d 'Run topo on every node of a launcher, and merge the results'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -f -a "probe" -d 'Run a probe on every node of a launcher, each on its own devices, and merge the results'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l nodes -d 'Nodes that must have a report, as in n[1-64]; the others are named as missing' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
+json\t'For programs: schema gdr.fleet/1'
+html\t'One page for a browser, to keep or to send'
+junit\t'For CI systems: JUnit XML'"
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l by-file -d 'Name the nodes by their files, not by the hosts that the reports name'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l mask -d 'Replace the names of the nodes'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l timeout -d 'How long a node may work' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l arrival -d 'How long the nodes may take to arrive' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l rendezvous -d 'Find rank 0 by this file in a directory that all nodes share [default: gdr-fleet-JOB in the working directory]' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l secret-file -d 'The secret that all nodes share, 64 hexadecimal digits; the variable GDR_PROBE_SECRET works too' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
+json\t'For programs: schema gdr.fleet/1'
+html\t'One page for a browser, to keep or to send'
+junit\t'For CI systems: JUnit XML'"
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -l mask -d 'Replace the names of the nodes'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from doctor" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l timeout -d 'How long a node may work' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l arrival -d 'How long the nodes may take to arrive' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l rendezvous -d 'Find rank 0 by this file in a directory that all nodes share [default: gdr-fleet-JOB in the working directory]' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l secret-file -d 'The secret that all nodes share, 64 hexadecimal digits; the variable GDR_PROBE_SECRET works too' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
+json\t'For programs: schema gdr.fleet/1'
+html\t'One page for a browser, to keep or to send'
+junit\t'For CI systems: JUnit XML'"
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l mask -d 'Replace the names of the nodes'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l timeout -d 'How long a node may work' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l arrival -d 'How long the nodes may take to arrive' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l rendezvous -d 'Find rank 0 by this file in a directory that all nodes share [default: gdr-fleet-JOB in the working directory]' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l secret-file -d 'The secret that all nodes share, 64 hexadecimal digits; the variable GDR_PROBE_SECRET works too' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
+json\t'For programs: schema gdr.fleet/1'
+html\t'One page for a browser, to keep or to send'
+junit\t'For CI systems: JUnit XML'"
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l mask -d 'Replace the names of the nodes'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "report" -d 'Merge reports of doctor and probe that were collected from many nodes'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "doctor" -d 'Run doctor on every node of a launcher, and merge the reports'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "topo" -d 'Run topo on every node of a launcher, and merge the results'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "probe" -d 'Run a probe on every node of a launcher, each on its own devices, and merge the results'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -s o -l output -d 'Output file; \'-\' is standard output. A name that ends in .zst is compressed' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l diff -d 'Show the differences between two snapshots, of two machines or of one at two times' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l diff -d 'Show the differences between two snapshots, of two machines or of one at two times, or between the saved results of a probe' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l format -d 'With --diff: output format' -r -f -a "table\t'For people'
 json\t'For programs: schema gdr.diff/1'"
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
@@ -119,11 +218,27 @@ unknown\t'A failure, a warning or an unknown result'"
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
 json\t'For programs: schema gdr.doctor/1'
 markdown\t'For tickets and wikis'
-prometheus\t'For the textfile collector of the Prometheus node exporter'"
+prometheus\t'For the textfile collector of the Prometheus node exporter'
+html\t'One page for a browser, to keep or to send'
+junit\t'For CI systems: JUnit XML'
+line\t'For schedulers: one line that names what failed'"
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l platform -d 'Assume this platform instead of detecting it; the report says so' -r -f -a "bare-metal\t'On hardware'
 guest\t'In a virtual machine'"
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l only -d 'Run only these checks: ids as shown by --list, or families such as pcie' -r -f -a "env\t''
 env.contradiction\t''
+expect\t''
+expect.bandwidth\t''
+expect.driver\t''
+expect.gpu-link\t''
+expect.gpu-model\t''
+expect.gpus\t''
+expect.memory-path\t''
+expect.nic-firmware\t''
+expect.nic-link\t''
+expect.nic-model\t''
+expect.nics\t''
+expect.pairs\t''
+expect.port\t''
 gdrdrv\t''
 gdrdrv.node\t''
 gpu\t''
@@ -202,6 +317,19 @@ tools\t''
 tools.perftest\t''"
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l skip -d 'Do not run these checks' -r -f -a "env\t''
 env.contradiction\t''
+expect\t''
+expect.bandwidth\t''
+expect.driver\t''
+expect.gpu-link\t''
+expect.gpu-model\t''
+expect.gpus\t''
+expect.memory-path\t''
+expect.nic-firmware\t''
+expect.nic-link\t''
+expect.nic-model\t''
+expect.nics\t''
+expect.pairs\t''
+expect.port\t''
 gdrdrv\t''
 gdrdrv.node\t''
 gpu\t''
@@ -290,6 +418,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l color -d 'When to use
 always\t'Always'
 never\t'Never'"
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
+complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l quick -d 'Leave out the checks of software and of firmware settings, for a health check that runs every few minutes'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -s q -l quiet -d 'Show only failures, warnings and unknown results'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l live -d 'Also test the hardware: map GPU memory for the CPU and verify it, register it with each NIC, and register the NICs\' doorbells with the GPUs'
 complete -c gdr -n "__fish_gdr_using_subcommand doctor" -l list -d 'List the checks and exit'
@@ -355,10 +484,15 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subco
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async mp transfer mpi help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l gpu -d 'GPUs: all, a number as in gdr topo, a PCI address or a UUID; separate several with commas' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l size -d 'Measure only these sizes, such as 4096, 64KiB or 1MiB; separate several with commas' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l save -d 'Save the report, as a baseline for later runs; nothing is saved if the probe fails' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l baseline -d 'Compare every figure with the saved ones; a figure that is worse beyond noise makes the exit status 1' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l runs -d 'Run the probe this many times; each figure is the median of the runs\' medians' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
 curve\t'Bandwidth over size, as a chart in the terminal'
 json\t'For programs: schema gdr.probe/1'
-svg\t'Bandwidth over size, as a drawing'"
+svg\t'Bandwidth over size, as a drawing'
+html\t'One page for a browser, to keep or to send'
+junit\t'For CI systems: JUnit XML'"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l backend -d 'Use only this backend; by default the first that works' -r -f -a "gdrdrv\t'gdrcopy\'s kernel module'
 dmabuf\t'The driver\'s dma-buf (R610 and later)'
 rm\t'The driver\'s resource manager; needs neither root nor a module'"
@@ -406,10 +540,15 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l gpu -d 'GPUs: all, a number as in gdr topo, a PCI address or a UUID; separate several with commas' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l size -d 'Measure only these sizes, such as 4096, 64KiB or 1MiB; separate several with commas' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l save -d 'Save the report, as a baseline for later runs; nothing is saved if the probe fails' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l baseline -d 'Compare every figure with the saved ones; a figure that is worse beyond noise makes the exit status 1' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l runs -d 'Run the probe this many times; each figure is the median of the runs\' medians' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
 curve\t'Bandwidth over size, as a chart in the terminal'
 json\t'For programs: schema gdr.probe/1'
-svg\t'Bandwidth over size, as a drawing'"
+svg\t'Bandwidth over size, as a drawing'
+html\t'One page for a browser, to keep or to send'
+junit\t'For CI systems: JUnit XML'"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l numa -d 'NUMA nodes of the CPUs: all, that of the GPU (near), or a number [default: near with --quick, else all]' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -l profile -d 'Profiles whose table `probe` sets when a result is slow [default: gdrcopy, mpi for host, p2p for p2p, rdma for rdma]' -r -f -a "rdma\t''
 async\t''
@@ -430,10 +569,15 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from host" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l gpu -d 'GPUs: all, a number as in gdr topo, a PCI address or a UUID; separate several with commas' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l size -d 'Measure only these sizes, such as 4096, 64KiB or 1MiB; separate several with commas' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l save -d 'Save the report, as a baseline for later runs; nothing is saved if the probe fails' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l baseline -d 'Compare every figure with the saved ones; a figure that is worse beyond noise makes the exit status 1' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l runs -d 'Run the probe this many times; each figure is the median of the runs\' medians' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
 curve\t'Bandwidth over size, as a chart in the terminal'
 json\t'For programs: schema gdr.probe/1'
-svg\t'Bandwidth over size, as a drawing'"
+svg\t'Bandwidth over size, as a drawing'
+html\t'One page for a browser, to keep or to send'
+junit\t'For CI systems: JUnit XML'"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -l profile -d 'Profiles whose table `probe` sets when a result is slow [default: gdrcopy, mpi for host, p2p for p2p, rdma for rdma]' -r -f -a "rdma\t''
 async\t''
 gdrcopy\t''
@@ -453,10 +597,15 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from p2p" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l gpu -d 'GPUs: all, a number as in gdr topo, a PCI address or a UUID; separate several with commas' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l size -d 'Measure only these sizes, such as 4096, 64KiB or 1MiB; separate several with commas' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l save -d 'Save the report, as a baseline for later runs; nothing is saved if the probe fails' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l baseline -d 'Compare every figure with the saved ones; a figure that is worse beyond noise makes the exit status 1' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l runs -d 'Run the probe this many times; each figure is the median of the runs\' medians' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
 curve\t'Bandwidth over size, as a chart in the terminal'
 json\t'For programs: schema gdr.probe/1'
-svg\t'Bandwidth over size, as a drawing'"
+svg\t'Bandwidth over size, as a drawing'
+html\t'One page for a browser, to keep or to send'
+junit\t'For CI systems: JUnit XML'"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l listen -d 'Wait up to an hour for gdr on the other machine [default: all addresses, port 18516]' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l rendezvous -d 'Find the other process of a launcher: slurm, mpi, or a file that both machines see' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l secret-file -d 'Read the shared secret from this file of mode 0600 [default: the variable GDR_PROBE_SECRET]' -r -F
@@ -511,10 +660,15 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l gpu -d 'GPUs: all, a number as in gdr topo, a PCI address or a UUID; separate several with commas' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l size -d 'Measure only these sizes, such as 4096, 64KiB or 1MiB; separate several with commas' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l save -d 'Save the report, as a baseline for later runs; nothing is saved if the probe fails' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l baseline -d 'Compare every figure with the saved ones; a figure that is worse beyond noise makes the exit status 1' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l runs -d 'Run the probe this many times; each figure is the median of the runs\' medians' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
 curve\t'Bandwidth over size, as a chart in the terminal'
 json\t'For programs: schema gdr.probe/1'
-svg\t'Bandwidth over size, as a drawing'"
+svg\t'Bandwidth over size, as a drawing'
+html\t'One page for a browser, to keep or to send'
+junit\t'For CI systems: JUnit XML'"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l hca -d 'Provider of the queues; without one, doorbells and completions are left out, and with --sim a software HCA is used' -r -f -a "mlx5\t'An mlx5 NIC (ConnectX, BlueField); the GPU rings its doorbells'
 proxy\t'A CPU thread that posts to any RDMA device, for machines where the GPU cannot ring doorbells'
 sim\t'A software HCA in a CPU thread; every output says so'"
@@ -550,10 +704,15 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l gpu -d 'GPUs: all, a number as in gdr topo, a PCI address or a UUID; separate several with commas' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l size -d 'Measure only these sizes, such as 4096, 64KiB or 1MiB; separate several with commas' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l save -d 'Save the report, as a baseline for later runs; nothing is saved if the probe fails' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l baseline -d 'Compare every figure with the saved ones; a figure that is worse beyond noise makes the exit status 1' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l runs -d 'Run the probe this many times; each figure is the median of the runs\' medians' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
 curve\t'Bandwidth over size, as a chart in the terminal'
 json\t'For programs: schema gdr.probe/1'
-svg\t'Bandwidth over size, as a drawing'"
+svg\t'Bandwidth over size, as a drawing'
+html\t'One page for a browser, to keep or to send'
+junit\t'For CI systems: JUnit XML'"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l listen -d 'Wait up to an hour for gdr on the other machine [default: all addresses, port 18516]' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l rendezvous -d 'Find the other process of a launcher: slurm, mpi, or a file that both machines see' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -l secret-file -d 'Read the shared secret from this file of mode 0600 [default: the variable GDR_PROBE_SECRET]' -r -F
@@ -584,10 +743,15 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mp" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l gpu -d 'GPUs: all, a number as in gdr topo, a PCI address or a UUID; separate several with commas' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l size -d 'Measure only these sizes, such as 4096, 64KiB or 1MiB; separate several with commas' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l save -d 'Save the report, as a baseline for later runs; nothing is saved if the probe fails' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l baseline -d 'Compare every figure with the saved ones; a figure that is worse beyond noise makes the exit status 1' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l runs -d 'Run the probe this many times; each figure is the median of the runs\' medians' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
 curve\t'Bandwidth over size, as a chart in the terminal'
 json\t'For programs: schema gdr.probe/1'
-svg\t'Bandwidth over size, as a drawing'"
+svg\t'Bandwidth over size, as a drawing'
+html\t'One page for a browser, to keep or to send'
+junit\t'For CI systems: JUnit XML'"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l listen -d 'Wait up to an hour for gdr on the other machine [default: all addresses, port 18516]' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l rendezvous -d 'Find the other process of a launcher: slurm, mpi, or a file that both machines see' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l secret-file -d 'Read the shared secret from this file of mode 0600 [default: the variable GDR_PROBE_SECRET]' -r -F
@@ -642,10 +806,15 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mpi" -l gpu -d 'GPUs: all, a number as in gdr topo, a PCI address or a UUID; separate several with commas' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mpi" -l size -d 'Measure only these sizes, such as 4096, 64KiB or 1MiB; separate several with commas' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mpi" -l save -d 'Save the report, as a baseline for later runs; nothing is saved if the probe fails' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mpi" -l baseline -d 'Compare every figure with the saved ones; a figure that is worse beyond noise makes the exit status 1' -r -F
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mpi" -l runs -d 'Run the probe this many times; each figure is the median of the runs\' medians' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mpi" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
 curve\t'Bandwidth over size, as a chart in the terminal'
 json\t'For programs: schema gdr.probe/1'
-svg\t'Bandwidth over size, as a drawing'"
+svg\t'Bandwidth over size, as a drawing'
+html\t'One page for a browser, to keep or to send'
+junit\t'For CI systems: JUnit XML'"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mpi" -l mpi -d 'The MPI library, as a file or a name for the loader [default: that of the launcher]' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mpi" -l memory -d 'Kind of memory [default: host and, if there is a GPU, gpu]' -r -f -a "host\t'Host memory only'
 gpu\t'Host memory and GPU memory'"
@@ -675,15 +844,21 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "transfer" -d 'Move GPU memory to GPU memory in each way of GPUDirect, verified, in one figure'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "mpi" -d 'Send host and GPU memory with the MPI library of the launcher, verify every byte, and name the transports'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo fix-acs undo snapshot doctor explain fix probe help" -f -a "topo" -d 'Show how GPUs, NICs and NVMe controllers are connected, and the best NIC of each GPU'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo fix-acs undo snapshot doctor explain fix probe help" -f -a "fix-acs" -d 'Allow direct traffic between GPUs and NICs through PCI switches'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo fix-acs undo snapshot doctor explain fix probe help" -f -a "undo" -d 'Undo a repair'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo fix-acs undo snapshot doctor explain fix probe help" -f -a "snapshot" -d 'Record this machine in a file, to inspect anywhere with --from'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo fix-acs undo snapshot doctor explain fix probe help" -f -a "doctor" -d 'Check whether GPUDirect works here, and name what prevents it'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo fix-acs undo snapshot doctor explain fix probe help" -f -a "explain" -d 'Explain an error message, a log or a check, and check this machine for the causes'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo fix-acs undo snapshot doctor explain fix probe help" -f -a "fix" -d 'Repair what doctor found: shows a plan first, verifies each step, and can be undone'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo fix-acs undo snapshot doctor explain fix probe help" -f -a "probe" -d 'Prove it: transfer data, verify every byte, and measure'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo fix-acs undo snapshot doctor explain fix probe help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "topo" -d 'Show how GPUs, NICs and NVMe controllers are connected, and the best NIC of each GPU'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "expect" -d 'Write a profile that says what a good machine has, for doctor and probe to compare with'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "fix-acs" -d 'Allow direct traffic between GPUs and NICs through PCI switches'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "undo" -d 'Undo a repair'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "fleet" -d 'Run doctor or a probe on many nodes, and merge their reports'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "snapshot" -d 'Record this machine in a file, to inspect anywhere with --from'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "doctor" -d 'Check whether GPUDirect works here, and name what prevents it'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "explain" -d 'Explain an error message, a log or a check, and check this machine for the causes'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "fix" -d 'Repair what doctor found: shows a plan first, verifies each step, and can be undone'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "probe" -d 'Prove it: transfer data, verify every byte, and measure'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcommand_from topo expect fix-acs undo fleet snapshot doctor explain fix probe help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "report" -d 'Merge reports of doctor and probe that were collected from many nodes'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "doctor" -d 'Run doctor on every node of a launcher, and merge the reports'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "topo" -d 'Run topo on every node of a launcher, and merge the results'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "probe" -d 'Run a probe on every node of a launcher, each on its own devices, and merge the results'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "copy" -d 'Map GPU memory for the CPU, verify every byte, and compare the copies with cuMemcpy'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "host" -d 'Copy between host and GPU memory of every kind, verify every word, and find the best chunk size for staging'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "p2p" -d 'Copy between GPUs with and without peer access, verify every word, and measure every pair, alone and all at once'

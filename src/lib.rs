@@ -10,6 +10,7 @@ pub mod cmd;
 pub mod collect;
 pub mod explain;
 pub mod fix;
+pub mod fleet;
 pub mod import;
 pub mod input;
 pub mod kmod;

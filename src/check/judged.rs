@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use super::registry::{FAMILIES, Family};
-use super::{Check, Ctx, Judgement, Rule};
+use super::{Check, Ctx, Judgement, Rule, expect};
 use crate::model::{Facts, Finding, Outcome, Severity};
 use crate::profile::Expectations;
 use crate::topo::MAX_ROWS;
@@ -13,6 +13,10 @@ const MAX_JUDGEMENTS: usize = MAX_ROWS;
 
 /// Checks that depend on the active profiles; they run again for each profile.
 const BY_PROFILE: [&str; 4] = ["gpu.min-driver", "gpu.mig", "gpu.p2p-grant", "pcie.iommu"];
+
+fn depends_on_profile(id: &str) -> bool {
+    BY_PROFILE.contains(&id) || id.starts_with(expect::FAMILY)
+}
 
 pub struct Judged(Vec<(&'static Check, Vec<Judgement>)>);
 
@@ -24,6 +28,11 @@ pub struct Weighed<'a> {
 }
 
 impl Judged {
+    /// Judgements of one check that were made elsewhere.
+    pub fn of(check: &'static Check, judgements: Vec<Judgement>) -> Self {
+        Self(vec![(check, few(judgements))])
+    }
+
     /// Runs the wanted checks, in registry order.
     pub fn new(ctx: &Ctx<'_>, wanted: impl Fn(&str) -> bool) -> Self {
         let checks = FAMILIES
@@ -38,7 +47,7 @@ impl Judged {
     /// Runs the profile-dependent checks again under other expectations.
     pub fn again(&self, ctx: &Ctx<'_>) -> Self {
         Self::new(ctx, |id| {
-            BY_PROFILE.contains(&id) && self.0.iter().any(|(check, _)| check.id == id)
+            depends_on_profile(id) && self.0.iter().any(|(check, _)| check.id == id)
         })
     }
 
@@ -295,11 +304,12 @@ mod tests {
             &mut found,
         );
         found.sort();
-        // `sharing.rs` has gpu.mig; judged.rs, mod.rs and readiness.rs weigh judgements.
+        // `sharing.rs` has gpu.mig, judge.rs expect.*; judged.rs, mod.rs and readiness.rs weigh judgements.
         assert_eq!(
             found,
             [
                 "iommu.rs",
+                "judge.rs",
                 "judged.rs",
                 "min_driver.rs",
                 "mod.rs",

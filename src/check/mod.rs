@@ -4,6 +4,7 @@
 //! A check judges; the engine weighs the judgement by profile and makes a finding.
 
 mod container;
+pub mod expect;
 mod gpu;
 mod judged;
 mod judgement;
@@ -47,7 +48,7 @@ pub use readiness::readiness;
 pub use registry::{Check, FAMILIES, Family, Source, all, families, find, is_family};
 pub use selection::{Selection, SelectionError, similar};
 
-use crate::model::{Area, Fact, Facts, Finding, Outcome, Severity};
+use crate::model::{Area, Fact, Facts, Finding, Outcome, ProbeReport, Severity};
 use crate::profile::Expectations;
 use crate::topo::{Forest, Topology};
 
@@ -111,6 +112,15 @@ fn is_undetermined(
     expectations: &Expectations,
 ) -> bool {
     outcome == Outcome::Unknown && (severity == Severity::Error || expectations.requires(id))
+}
+
+/// Findings about the bandwidths of a probe that the profiles name.
+pub fn expected_bandwidths(expectations: &Expectations, report: &ProbeReport) -> Vec<Finding> {
+    let judgements = expect::bandwidths(expectations, report);
+    match find("expect.bandwidth") {
+        Some(check) => Judged::of(check, judgements).into_findings(expectations),
+        None => Vec::new(),
+    }
 }
 
 /// The judgements, or one that skips the machine if there is none.

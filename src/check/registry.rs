@@ -1,6 +1,6 @@
 //! The list of all checks. Help, documents, explanations and JSON ids are generated from it.
 
-use super::{Ctx, Judgement, gpu, limits, modules, param, pcie, platform, rdma, software};
+use super::{Ctx, Judgement, expect, gpu, limits, modules, param, pcie, platform, rdma, software};
 use crate::model::Severity;
 
 pub struct Check {
@@ -94,6 +94,11 @@ pub const FAMILIES: &[Family] = &[
         title: "Software",
         judges_devices: false,
         checks: software::CHECKS,
+    },
+    Family {
+        title: "Expectations",
+        judges_devices: true,
+        checks: expect::CHECKS,
     },
 ];
 
@@ -191,8 +196,8 @@ mod tests {
             let found = findings(check.id, &Facts::default(), &[]);
             assert!(!found.is_empty());
             for found in found {
-                // Not applicable without `--live`.
-                if check.id == "mapping.backend" {
+                // Not applicable without `--live`, or without an expectation.
+                if check.id == "mapping.backend" || check.id.starts_with("expect.") {
                     assert_eq!(found.outcome, Outcome::Skip, "{found:#?}");
                     continue;
                 }

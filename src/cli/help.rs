@@ -59,6 +59,11 @@ const FIX_STATUS: &str = "\
 1 A repair was rejected, or stopped at a step.
 2 Usage or internal error.
 3 Nothing was changed: root is required, or the user did not confirm.";
+const FLEET_STATUS: &str = "\
+0 Nothing failed on any node.
+1 Something failed on a node, or a node has no report.
+2 Usage or internal error.
+3 Nothing failed, but something required could not be determined.";
 const PROBE_STATUS: &str = "\
 0 All tests passed, and all data was correct.
 1 A check failed, data was wrong, or the GPU or a library is missing.
@@ -106,6 +111,19 @@ Check a recorded machine and print JSON.",
 2 Usage or internal error.
 3 Nothing failed, but something required could not be determined; it may need root.",
         see_also: "gdr-fix(1), gdr-explain(1), gdr-snapshot(1), lspci(8)",
+    },
+    Sections {
+        command: "expect",
+        examples: "\
+sudo gdr expect --write site.toml
+Write what this machine has as a profile; gdr doctor --profile ./site.toml compares others with it.
+gdr expect --write site.toml node1.zst node2.zst host.json
+From two recorded machines and the results of gdr probe host.",
+        files: PROFILES,
+        exit_status: "\
+0 The profile was written.
+2 Usage or internal error.",
+        see_also: "gdr-doctor(1), gdr-snapshot(1), gdr-probe(1)",
     },
     Sections {
         command: "explain",
@@ -290,6 +308,63 @@ Also at every boot, by a systemd unit.",
 Journals of repairs and copies of replaced files, for gdr undo.",
         exit_status: FIX_STATUS,
         see_also: "gdr-fix(1), gdr-undo(1), gdr-topo(1), setpci(8)",
+    },
+    Sections {
+        command: "fleet",
+        examples: "\
+srun -N 64 gdr fleet doctor
+Run doctor on 64 nodes and print one report.
+gdr fleet report reports/*.json
+Merge the reports of many nodes.",
+        files: "",
+        exit_status: FLEET_STATUS,
+        see_also: "gdr-fleet-doctor(1), gdr-fleet-topo(1), gdr-fleet-probe(1), gdr-fleet-report(1), srun(1)",
+    },
+    Sections {
+        command: "fleet doctor",
+        examples: "\
+srun -N 64 gdr fleet doctor
+One report of 64 nodes.
+srun -N 64 gdr fleet doctor -- --profile ./site.toml --quick
+With options of doctor.",
+        files: "\
+gdr-fleet-JOB
+Where the nodes find rank 0, in the working directory; removed when all have.",
+        exit_status: FLEET_STATUS,
+        see_also: "gdr-fleet(1), gdr-doctor(1), srun(1), mpirun(1)",
+    },
+    Sections {
+        command: "fleet topo",
+        examples: "\
+srun -N 64 gdr fleet topo
+Show which nodes have another topology than most.",
+        files: "\
+gdr-fleet-JOB
+Where the nodes find rank 0, in the working directory; removed when all have.",
+        exit_status: FLEET_STATUS,
+        see_also: "gdr-fleet(1), gdr-topo(1), srun(1), mpirun(1)",
+    },
+    Sections {
+        command: "fleet probe",
+        examples: "\
+srun -N 64 gdr fleet probe host -- --quick
+Measure host and GPU memory of 64 nodes, and name those that are slower.",
+        files: "\
+gdr-fleet-JOB
+Where the nodes find rank 0, in the working directory; removed when all have.",
+        exit_status: FLEET_STATUS,
+        see_also: "gdr-fleet(1), gdr-probe(1), srun(1), mpirun(1)",
+    },
+    Sections {
+        command: "fleet report",
+        examples: "\
+gdr fleet report reports/
+Merge the reports of a directory.
+gdr fleet report --nodes n[1-64] --format json doctor/*.json probe/*.json
+Also name the nodes without a report; print JSON.",
+        files: "",
+        exit_status: FLEET_STATUS,
+        see_also: "gdr-fleet(1), gdr-doctor(1), gdr-probe(1), srun(1)",
     },
     Sections {
         command: "undo",

@@ -1,8 +1,10 @@
 //! Command line types of clap, without logic. Help, man pages and completions are generated from them.
 
 mod copy;
+mod expect;
 mod explain;
 mod fix;
+mod fleet;
 mod help;
 mod packets;
 mod peer;
@@ -18,8 +20,12 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
 pub use copy::{CopyAllocator, CopyBackend, CopyMapping, CopyPlace, CopyProbe, CopyProducer};
+pub use expect::ExpectOptions;
 pub use explain::{Explain, ExplainFormat};
 pub use fix::{FixAcs, FixOptions, PersistHow, PlanFormat, RepairOptions, Undo};
+pub use fleet::{
+    Fleet, FleetFormat, FleetProbe, FleetProbeKind, FleetReportOptions, FleetRun, FleetWhat,
+};
 pub use help::{Sections, sections};
 pub use packets::{Ordering, Packets};
 pub use peer::{DevicePort, ListenAt, PeerName, Rendezvous};
@@ -172,6 +178,13 @@ pub enum Command {
     /// Prove it: transfer data, verify every byte, and measure
     Probe(Probe),
 
+    /// Write a profile that says what a good machine has, for doctor and probe to compare with
+    ///
+    /// It has the number and models of GPUs and NICs, driver and firmware versions, links, ports, pairs by class and
+    /// memory paths; with results of gdr probe also minimum bandwidths. Several good machines may differ: each of their
+    /// values is then accepted, and a remark names it.
+    Expect(ExpectOptions),
+
     /// Repair what doctor found: shows a plan first, verifies each step, and can be undone
     Fix(FixOptions),
 
@@ -183,6 +196,9 @@ pub enum Command {
 
     /// Undo a repair
     Undo(Undo),
+
+    /// Run doctor or a probe on many nodes, and merge their reports
+    Fleet(Fleet),
 
     /// Record this machine in a file, to inspect anywhere with --from
     Snapshot(SnapshotOptions),
@@ -208,6 +224,10 @@ pub struct Doctor {
     /// Lowest level of a finding that makes the exit status 1
     #[arg(long, value_name = "OUTCOME", value_enum, default_value_t = FailOn::Error)]
     pub fail_on: FailOn,
+
+    /// Leave out the checks of software and of firmware settings, for a health check that runs every few minutes
+    #[arg(long, conflicts_with = "live")]
+    pub quick: bool,
 
     /// Show only failures, warnings and unknown results
     #[arg(long, short)]
@@ -246,7 +266,8 @@ pub struct SnapshotOptions {
     #[arg(long, conflicts_with_all = ["diff", "sysroot", "from"])]
     pub live: bool,
 
-    /// Show the differences between two snapshots, of two machines or of one at two times
+    /// Show the differences between two snapshots, of two machines or of one at two times, or between the saved results
+    /// of a probe
     #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["output", "sysroot", "from"])]
     pub diff: Option<Vec<PathBuf>>,
 
@@ -270,6 +291,12 @@ pub enum DoctorFormat {
     Markdown,
     /// For the textfile collector of the Prometheus node exporter.
     Prometheus,
+    /// One page for a browser, to keep or to send.
+    Html,
+    /// For CI systems: JUnit XML.
+    Junit,
+    /// For schedulers: one line that names what failed.
+    Line,
 }
 
 /// Output format of a comparison.
@@ -354,6 +381,8 @@ pub enum TopoFormat {
     Json,
     /// A drawing of the PCI tree.
     Svg,
+    /// One page for a browser, to keep or to send.
+    Html,
 }
 
 /// A peer-to-peer capability, with nvidia-smi's letter.

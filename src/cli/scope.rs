@@ -1,5 +1,6 @@
 //! Options of every probe: devices, depth, sizes, NUMA nodes, output format.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
@@ -32,6 +33,18 @@ pub struct Scope {
     #[arg(long, value_name = "NAME|FILE")]
     pub profile: Vec<String>,
 
+    /// Save the report, as a baseline for later runs; nothing is saved if the probe fails
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+
+    /// Compare every figure with the saved ones; a figure that is worse beyond noise makes the exit status 1
+    #[arg(long, value_name = "FILE")]
+    pub baseline: Option<PathBuf>,
+
+    /// Run the probe this many times; each figure is the median of the runs' medians
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=99))]
+    pub runs: u8,
+
     /// Output format of the report
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = ProbeFormat::Table)]
     pub format: ProbeFormat,
@@ -48,6 +61,10 @@ pub enum ProbeFormat {
     Json,
     /// Bandwidth over size, as a drawing.
     Svg,
+    /// One page for a browser, to keep or to send.
+    Html,
+    /// For CI systems: JUnit XML.
+    Junit,
 }
 
 /// NUMA nodes of the CPUs that copy.

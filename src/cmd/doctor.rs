@@ -13,6 +13,7 @@ use crate::model::{Finding, Outcome, Remedy, Summary};
 use crate::output::{self, Document, shell_word};
 use crate::profile;
 use crate::render::doctor::{self, Report, Shown};
+use crate::render::{html, junit, svg};
 use crate::topo;
 use crate::world::{NvmlQuery, VerbsQuery};
 
@@ -36,17 +37,24 @@ pub fn run(
     }
     let selection = Selection::of(&options.only, &options.skip)?;
     let expectations = expectations(&options.profile)?;
-    let mut facts = machine.facts(want(options.live, |id| selection.has(id)));
+    // Without an expectation these checks do not apply, and a report is shorter without them.
+    let expects = expectations.expects().next().is_some() || !options.only.is_empty();
+    let wanted = |id: &str| {
+        selection.has(id)
+            && (expects || !id.starts_with(check::expect::FAMILY))
+            && !(options.quick && is_costly(id))
+    };
+    let mut facts = machine.facts(want(options.live, wanted));
     facts.platform.asserted = options.platform.map(Platform::kind);
     super::notes(global, machine.is_imported(), &facts, err);
     let topology = topo::topology(&facts);
     let ctx = Ctx::new(&facts, &topology, &expectations);
-    let judged = Judged::new(&ctx, |id| selection.has(id));
+    let judged = Judged::new(&ctx, wanted);
     // A few checks alone cannot show that a machine is ready.
     let profiles = expectations
         .profiles()
         .iter()
-        .filter(|_| selection.is_everything());
+        .filter(|_| selection.is_everything() && !options.quick);
     let readiness = profiles
         .map(|profile| check::readiness(&ctx, profile, &judged))
         .collect();
@@ -83,6 +91,13 @@ pub fn run(
         DoctorFormat::Json => output::write_pretty(out, &Document::new("gdr.doctor/1", &report)),
         DoctorFormat::Markdown => doctor::markdown(&report, &shown, out),
         DoctorFormat::Prometheus => doctor::prometheus(&report, out),
+        DoctorFormat::Html => {
+            let names = machine.names();
+            let drawing = svg::svg(&facts, &topology, &|ids| names.of(ids));
+            out.write_all(html::doctor(&report, &shown, &drawing, &output::now()).as_bytes())
+        }
+        DoctorFormat::Line => out.write_all(doctor::line(&report, shown.matters).as_bytes()),
+        DoctorFormat::Junit => out.write_all(junit::doctor(&report, shown.matters).as_bytes()),
     })?;
     if global.from.is_some() && findings.iter().any(has_fix) {
         let text = "fixes are for the recorded machine: run gdr fix there, or with --dry-run here";
@@ -93,6 +108,12 @@ pub fn run(
         &expectations,
         failing(options.fail_on),
     ))
+}
+
+/// True if the check runs tools or looks through directories of software.
+fn is_costly(id: &str) -> bool {
+    let costly = |source: &Source| matches!(source, Source::Settings | Source::Software);
+    check::find(id).is_some_and(|check| check.reads.iter().any(costly))
 }
 
 /// True if gdr can repair the problem.

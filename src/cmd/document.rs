@@ -1,6 +1,8 @@
 //! Reads and writes files that describe a machine: whole, within limits, compressed or not.
 
+use std::fs::{self, Permissions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use anyhow::{anyhow, bail};
@@ -76,7 +78,7 @@ impl Write for Limited {
     }
 }
 
-pub fn compress(bytes: &[u8]) -> Vec<u8> {
+fn compress(bytes: &[u8]) -> Vec<u8> {
     compress_to_vec(bytes, CompressionLevel::Fastest)
 }
 
@@ -122,4 +124,49 @@ pub fn snapshot(bytes: &[u8]) -> anyhow::Result<Option<Snapshot>> {
             bail!("the JSON has no schema; take a snapshot with 'gdr snapshot -o FILE'")
         }
     }
+}
+
+/// Writes a document atomically, through a temporary file, and returns its size in bytes. A new file is readable by its
+/// owner only, unless it is `public`.
+pub fn write(
+    output: &Path,
+    text: &[u8],
+    public: bool,
+    out: &mut dyn Write,
+) -> anyhow::Result<usize> {
+    if output == Path::new("-") {
+        out.write_all(text)?;
+        out.flush()?;
+        return Ok(text.len());
+    }
+    let bytes = match output
+        .extension()
+        .is_some_and(|extension| extension == "zst")
+    {
+        true => compress(text),
+        false => text.to_vec(),
+    };
+    // Write to the target of a symbolic link.
+    let target = fs::canonicalize(output).unwrap_or_else(|_| output.to_owned());
+    let existing = fs::metadata(&target).ok();
+    if existing.as_ref().is_some_and(|file| !file.is_file()) {
+        // A pipe or a device cannot be replaced.
+        fs::write(&target, &bytes)?;
+        return Ok(bytes.len());
+    }
+    let directory = match target.parent() {
+        Some(directory) if !directory.as_os_str().is_empty() => directory,
+        _ => Path::new("."),
+    };
+    let mut temporary = tempfile::Builder::new()
+        .prefix(".gdr-")
+        .tempfile_in(directory)?;
+    temporary.write_all(&bytes)?;
+    let permissions = match existing {
+        Some(file) => file.permissions(),
+        None => Permissions::from_mode(if public { 0o644 } else { 0o600 }),
+    };
+    temporary.as_file().set_permissions(permissions)?;
+    temporary.persist(&target).map_err(|error| error.error)?;
+    Ok(bytes.len())
 }

@@ -8,6 +8,7 @@ use anyhow::{Context as _, anyhow, bail};
 
 use super::document;
 use super::names::Names;
+use super::probe_file::{self, Saved};
 use crate::cli::Global;
 use crate::collect::{self, CollectOptions};
 use crate::import::{self, SupportReport};
@@ -94,6 +95,21 @@ impl Machine {
 
     /// Reads a snapshot or a dump of another program, and its description.
     pub fn read(file: &Path) -> anyhow::Result<(Self, Side)> {
+        match Recorded::read(file)? {
+            Recorded::Machine(machine, side) => Ok((*machine, side)),
+            Recorded::Probe(_) => bail!("it has the results of a probe, and no machine"),
+        }
+    }
+}
+
+/// What a file holds: a machine, or the results of a probe.
+pub enum Recorded {
+    Machine(Box<Machine>, Side),
+    Probe(Box<Saved>),
+}
+
+impl Recorded {
+    pub fn read(file: &Path) -> anyhow::Result<Self> {
         let mut side = Side {
             source: file.display().to_string(),
             ..Side::default()
@@ -105,11 +121,17 @@ impl Machine {
             })
         })?;
         if let Read::Document(bytes) = &read
+            && let Some(saved) = probe_file::parse(bytes, &side.source)?
+        {
+            return Ok(Self::Probe(Box::new(saved)));
+        }
+        if let Read::Document(bytes) = &read
             && let Some(snapshot) = document::snapshot(bytes)?
         {
             side.host = snapshot.host.name.clone();
             side.taken = Some(snapshot.taken.clone());
-            return Ok((Self::World(World::snapshot(snapshot)), side));
+            let machine = Machine::World(World::snapshot(snapshot));
+            return Ok(Self::Machine(Box::new(machine), side));
         }
         let here = World::live(Duration::ZERO)?;
         let names = Names::new(here.files.as_ref());
@@ -123,7 +145,10 @@ impl Machine {
         side.host = facts.host.name.clone();
         facts.host.source = side.source.clone();
         let facts = Box::new(facts);
-        Ok((Self::Imported { facts, here }, side))
+        Ok(Self::Machine(
+            Box::new(Machine::Imported { facts, here }),
+            side,
+        ))
     }
 }
 

@@ -2,14 +2,17 @@
 
 mod doctor;
 mod document;
+mod expect;
 mod expected;
 mod explain;
 mod fix;
+mod fleet;
 mod machine;
 mod names;
 mod packets;
 mod probe;
 mod probe_copy;
+mod probe_file;
 mod profiles;
 mod repair;
 mod snapshot;
@@ -48,11 +51,20 @@ fn execute(cli: Cli, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result
         // Reads a text; inspects a machine only if the text requires it.
         return explain::run(&cli.global, options, out, err);
     }
+    if let Command::Fleet(options) = &cli.command {
+        return fleet::run(&cli.global, options, out, err);
+    }
+    if let Command::Expect(options) = &cli.command
+        && !options.sources.is_empty()
+    {
+        return expect::of_files(options, out, err);
+    }
     let machine = Machine::of(&cli.global, err)?;
     match &cli.command {
         // Handled above.
-        Command::Explain(_) => Ok(0),
+        Command::Explain(_) | Command::Fleet(_) => Ok(0),
         Command::Doctor(options) => doctor::run(&machine, &cli.global, options, out, err),
+        Command::Expect(options) => expect::of_machine(&machine, options, out, err),
         Command::Topo(options) => topo::run(&machine, &cli.global, options, out, err),
         Command::Probe(options) => probe::run(&machine, &cli.global, options, out, err),
         Command::Fix(options) => fix::run(&machine, &cli.global, options, out, err),

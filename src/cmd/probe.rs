@@ -2,22 +2,25 @@
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 
 use super::expected::expected_machine;
 use super::machine::Machine;
 use super::packets;
 use super::probe_copy::{copy_options, list_tests};
+use super::probe_file;
 use super::profiles::expectations;
+use crate::check::expected_bandwidths;
 use crate::cli::{
     self, AsyncHca, AsyncProbe, AsyncReceive, AsyncSchedule, AsyncTransport, Global, MpProbe,
     MpiMemory, NumaChoice, PeerArgs, Probe, ProbeFormat, ProbeWhat, RdmaMemory, RdmaMemoryPath,
     RdmaProbe, Rendezvous, style,
 };
 use crate::collect::CollectOptions;
-use crate::model::{PROBE_SCHEMA, ProbeReport};
+use crate::model::{PROBE_SCHEMA, ProbeKind, ProbeReport, Side};
 use crate::output::{self, Document, Progress};
 use crate::probe::children::Watcher;
 use crate::probe::depth::{Depth, Terms};
@@ -29,8 +32,9 @@ use crate::probe::scope::{Nodes, Scope};
 use crate::probe::supervise;
 use crate::probe::verdict::{exit_code, failures};
 use crate::probe::watch::Interrupts;
-use crate::probe::{asynchronous, host, mp, mpi, p2p, rdma, transfer};
-use crate::render::probe as render;
+use crate::probe::{self, asynchronous, baseline, host, mp, mpi, p2p, rdma, transfer};
+use crate::profile::Expectations;
+use crate::render::{html, junit, probe as render};
 use crate::world::NvmlQuery;
 
 pub fn run(
@@ -158,12 +162,15 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
+    fn expectations(&self) -> anyhow::Result<Expectations> {
+        match self.scope.profile.as_slice() {
+            [] => expectations(&[self.profile.to_owned()]),
+            named => expectations(named),
+        }
+    }
+
     fn scope(&self) -> anyhow::Result<Scope> {
-        let profiles = match self.scope.profile.as_slice() {
-            [] => vec![self.profile.to_owned()],
-            named => named.to_vec(),
-        };
-        let shares = expectations(&profiles)?.shares();
+        let shares = self.expectations()?.shares();
         let mut sizes: Vec<usize> = self.scope.size.iter().map(|size| size.0).collect();
         sizes.sort_unstable();
         sizes.dedup();
@@ -198,6 +205,9 @@ impl Session<'_> {
             if self.scope.sim {
                 bail!("--sim runs on this machine: it does not work with --sysroot or --from");
             }
+            if self.scope.save.is_some() || self.scope.baseline.is_some() {
+                bail!("nothing is measured with --sysroot or --from: omit --save and --baseline");
+            }
             if is_chart {
                 bail!(
                     "nothing is measured with --sysroot or --from, so there is no curve: use --format table or json"
@@ -207,14 +217,18 @@ impl Session<'_> {
             self.print(out, &report)?;
             return Ok(exit_code(&report));
         }
-        let interrupts = Interrupts::catch()?;
-        let mut watcher = TerminalWatcher {
-            bar: Progress::new(),
-            err,
-        };
-        let report = supervise::measure(probe, &expected, &interrupts, &mut watcher);
-        watcher.bar.clear();
-        let report = report?;
+        let baseline = self.baseline(P::KIND)?;
+        let mut report = self.measure(probe, &expected, err)?;
+        report.findings = expected_bandwidths(&self.expectations()?, &report);
+        if let Some(saved) = baseline {
+            let side = Side {
+                source: "live".to_owned(),
+                host: report.host.name.clone(),
+                taken: Some(output::now()),
+            };
+            let diff = baseline::compare(&saved.report, &report, baseline::TOLERANCE);
+            report.baseline = Some(diff.report(saved.side, side, true));
+        }
         // Of several ranks only the first one prints the report.
         let is_rank = report.mpi.as_ref().is_some_and(|mpi| mpi.rank > 0);
         if is_chart || is_rank {
@@ -229,8 +243,69 @@ impl Session<'_> {
         }
         if !is_rank {
             self.print(out, &report)?;
+            self.save(&report, out, err)?;
         }
         Ok(exit_code(&report))
+    }
+
+    fn baseline(&self, kind: ProbeKind) -> anyhow::Result<Option<probe_file::Saved>> {
+        let read = |file: &PathBuf| {
+            probe_file::baseline(file, kind, self.scope.sim)
+                .with_context(|| format!("--baseline {}", file.display()))
+        };
+        self.scope.baseline.as_ref().map(read).transpose()
+    }
+
+    /// Runs the probe as often as the user wants. An interrupted run ends it.
+    fn measure<P: supervise::Probe>(
+        &self,
+        probe: &P,
+        expected: &probe::machine::Machine,
+        err: &mut dyn Write,
+    ) -> anyhow::Result<ProbeReport> {
+        let interrupts = Interrupts::catch()?;
+        let mut watcher = TerminalWatcher {
+            bar: Progress::new(),
+            err,
+        };
+        let mut runs = Vec::new();
+        for _ in 0..self.scope.runs {
+            let run = supervise::measure(probe, expected, &interrupts, &mut watcher);
+            watcher.bar.clear();
+            runs.push(run?);
+            if runs.last().is_some_and(|run| !run.complete) {
+                break;
+            }
+        }
+        baseline::combine(runs).context("no run")
+    }
+
+    fn save(
+        &self,
+        report: &ProbeReport,
+        out: &mut dyn Write,
+        err: &mut dyn Write,
+    ) -> anyhow::Result<()> {
+        let Some(file) = &self.scope.save else {
+            return Ok(());
+        };
+        let name = file.display();
+        if failures(report).next().is_some() || !report.complete {
+            super::remark(
+                err,
+                &format!("{name} was not written: the probe failed or is incomplete"),
+            );
+            return Ok(());
+        }
+        probe_file::save(file, report, out).with_context(|| format!("cannot write {name}"))?;
+        super::remark(
+            err,
+            &format!(
+                "{name}: compare with it: gdr probe {} --baseline {name}",
+                report.probe.name()
+            ),
+        );
+        Ok(())
     }
 
     fn print(&self, out: &mut dyn Write, report: &ProbeReport) -> anyhow::Result<()> {
@@ -239,6 +314,8 @@ impl Session<'_> {
             ProbeFormat::Table => render::table(report, style),
             ProbeFormat::Curve => render::curve(report, style),
             ProbeFormat::Svg => render::svg(report),
+            ProbeFormat::Html => html::probe(report, &output::now()),
+            ProbeFormat::Junit => junit::probe(report),
             // 50 MB with 256 GPUs: write it directly.
             ProbeFormat::Json => {
                 return super::print_with(out, |out| {

@@ -34,7 +34,9 @@ fn add(name: &str, seen: &mut Vec<String>, profiles: &mut Vec<Profile>) -> anyho
             .with_context(|| format!("profile {name} includes {included}"))?;
     }
     // A profile that only includes others has no expectations of its own.
-    let asks = !profile.checks.is_empty() || profile.probe != Shares::default();
+    let asks = !profile.checks.is_empty()
+        || profile.probe != Shares::default()
+        || !profile.expect.is_empty();
     if profile.includes.is_empty() || asks {
         profiles.push(profile);
     }

@@ -1,20 +1,20 @@
 //! `gdr snapshot`: records a machine in a file, and compares two of them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, Permissions};
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
-use super::machine::Machine;
+use super::machine::{Machine, Recorded};
+use super::probe_file::Saved;
 use super::{document, names};
 use crate::cli::{DiffFormat, Global, SnapshotOptions, style};
 use crate::collect::{self, CollectOptions};
-use crate::model::{DIFF_SCHEMA, Facts, MAX_PATHS, Side, Snapshot};
+use crate::model::{DIFF_SCHEMA, Diff, Facts, MAX_PATHS, Side, Snapshot};
 use crate::output::{self, Document};
 use crate::pci;
+use crate::probe::baseline;
 use crate::render;
 use crate::snapshot::{self, Known};
 use crate::world::{MOST, NvmlQuery, VerbsQuery, World};
@@ -41,7 +41,7 @@ pub fn run(
         snapshot::mask(&mut snapshot, &names_to_mask(&facts));
     }
     let text = document::text(&snapshot)?;
-    let size = write(output, &text, snapshot.masked, out)
+    let size = document::write(output, &text, snapshot.masked, out)
         .with_context(|| format!("cannot write {}", output.display()))?;
     super::remark(err, &summary(output, size, &snapshot, &facts));
     Ok(0)
@@ -65,7 +65,7 @@ fn names_to_mask(facts: &Facts) -> Known {
     }
 }
 
-/// Compares two snapshots.
+/// Compares two snapshots, or two reports of a probe.
 pub fn diff(
     files: &[PathBuf],
     global: &Global,
@@ -75,13 +75,18 @@ pub fn diff(
     let [a, b] = files else {
         bail!("--diff needs two files");
     };
-    let side = |file: &PathBuf| -> anyhow::Result<(Facts, Side)> {
-        let (machine, side) = Machine::read(file).with_context(|| file.display().to_string())?;
-        let live = machine.can_be_tried();
-        Ok((machine.facts(want(live)), side))
+    let read = |file: &PathBuf| Recorded::read(file).with_context(|| file.display().to_string());
+    let diff = match (read(a)?, read(b)?) {
+        (Recorded::Probe(a), Recorded::Probe(b)) => figures(*a, *b)?,
+        (Recorded::Machine(a, of_a), Recorded::Machine(b, of_b)) => {
+            let facts = |machine: &Machine| machine.facts(want(machine.can_be_tried()));
+            (snapshot::diff(&facts(&a), &facts(&b)), of_a, of_b)
+        }
+        _ => bail!(
+            "one file has the results of a probe, the other a machine: they cannot be compared"
+        ),
     };
-    let ((a, side_a), (b, side_b)) = (side(a)?, side(b)?);
-    let report = snapshot::diff(&a, &b).report(side_a, side_b, options.all);
+    let report = diff.0.report(diff.1, diff.2, options.all);
     match options.format {
         DiffFormat::Table => super::print(out, &render::diff::table(&report, style(global.color)))?,
         DiffFormat::Json => super::print_with(out, |out| {
@@ -89,6 +94,15 @@ pub fn diff(
         })?,
     }
     Ok(u8::from(!report.is_empty()))
+}
+
+/// Compares the results of two probes.
+fn figures(a: Saved, b: Saved) -> anyhow::Result<(Diff, Side, Side)> {
+    if (a.report.probe, a.report.simulated) != (b.report.probe, b.report.simulated) {
+        bail!("the files have results of different probes, or only one was simulated");
+    }
+    let diff = baseline::compare(&a.report, &b.report, baseline::TOLERANCE);
+    Ok((diff, a.side, b.side))
 }
 
 /// Summary of the recorded file, with its limits.
@@ -158,44 +172,4 @@ fn name_devices(world: &World, facts: &Facts) {
             break;
         }
     }
-}
-
-/// Writes a document atomically, through a temporary file, and returns its size in bytes.
-fn write(output: &Path, text: &[u8], masked: bool, out: &mut dyn Write) -> anyhow::Result<usize> {
-    if output == Path::new("-") {
-        out.write_all(text)?;
-        out.flush()?;
-        return Ok(text.len());
-    }
-    let bytes = match output
-        .extension()
-        .is_some_and(|extension| extension == "zst")
-    {
-        true => document::compress(text),
-        false => text.to_vec(),
-    };
-    // Write to the target of a symbolic link.
-    let target = fs::canonicalize(output).unwrap_or_else(|_| output.to_owned());
-    let existing = fs::metadata(&target).ok();
-    if existing.as_ref().is_some_and(|file| !file.is_file()) {
-        // A pipe or a device cannot be replaced.
-        fs::write(&target, &bytes)?;
-        return Ok(bytes.len());
-    }
-    let directory = match target.parent() {
-        Some(directory) if !directory.as_os_str().is_empty() => directory,
-        _ => Path::new("."),
-    };
-    let mut temporary = tempfile::Builder::new()
-        .prefix(".gdr-")
-        .tempfile_in(directory)?;
-    temporary.write_all(&bytes)?;
-    let permissions = match existing {
-        Some(file) => file.permissions(),
-        // A snapshot that identifies the machine is private to its owner.
-        None => Permissions::from_mode(if masked { 0o644 } else { 0o600 }),
-    };
-    temporary.as_file().set_permissions(permissions)?;
-    temporary.persist(&target).map_err(|error| error.error)?;
-    Ok(bytes.len())
 }

@@ -9,7 +9,7 @@ use crate::cli::{Global, P2p, Topo, TopoFormat, style};
 use crate::collect::CollectOptions;
 use crate::model::{Fact, Facts, Ids, Kind, NvmlOutcome, P2pCapability, Verdict};
 use crate::output::{self, Document};
-use crate::render::{View, json, pairs, path, smi, svg, table};
+use crate::render::{View, html, json, pairs, path, smi, svg, table};
 use crate::topo::{self, MAX_ROWS, Topology};
 use crate::world::NvmlQuery;
 
@@ -67,6 +67,10 @@ pub fn run(
         (_, TopoFormat::NvidiaSmi) => matrix(&view, out, err)?,
         (_, TopoFormat::Json) => super::print_with(out, |out| json::write(&view, out))?,
         (_, TopoFormat::Svg) => super::print(out, &svg::svg(&facts, &topology, &name))?,
+        (_, TopoFormat::Html) => {
+            let drawing = svg::svg(&facts, &topology, &name);
+            super::print(out, &html::topo(&view, &drawing, &output::now()))?;
+        }
     }
     Ok(if options.check { verdict(&topology) } else { 0 })
 }
@@ -178,7 +182,9 @@ fn between(view: &View<'_>, ends: &[String], format: TopoFormat) -> anyhow::Resu
     match format {
         TopoFormat::Table => Ok(path::text(view, &found)),
         TopoFormat::Json => Ok(output::pretty(&Document::new("gdr.path/1", &found))?),
-        TopoFormat::NvidiaSmi | TopoFormat::Svg => bail!("--path supports --format table and json"),
+        TopoFormat::NvidiaSmi | TopoFormat::Svg | TopoFormat::Html => {
+            bail!("--path supports --format table and json")
+        }
     }
 }
 

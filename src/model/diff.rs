@@ -1,4 +1,4 @@
-//! Differences between two machines, or between two snapshots of one machine.
+//! Differences between two machines, between two snapshots of one machine, or between the figures of two probes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub const DIFF_SCHEMA: &str = "gdr.diff/1";
 
 /// The document `gdr.diff/1`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DiffReport {
     /// The first machine.
     pub a: Side,
@@ -30,16 +30,16 @@ pub struct Side {
 }
 
 /// All differences.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Diff {
     /// Grouped by area.
     pub changes: Vec<Change>,
 }
 
 /// One fact that differs, or one item that only one side has.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Change {
-    /// Subject, as in `PCI 0000:17:00.0`, `module nvidia_peermem`, `process`.
+    /// Subject, as in `PCI 0000:17:00.0`, `module nvidia_peermem`, `process`; of a figure the GPU, pair or port.
     pub area: String,
     /// Name of the fact, as in `ACS control`; empty if the item itself was added or removed.
     pub fact: String,
@@ -53,6 +53,20 @@ pub struct Change {
     pub identity: bool,
     /// The fact changes over time: memory in use, a power state, error counts.
     pub volatile: bool,
+    /// Of a figure of a probe: how much it changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub figure: Option<FigureChange>,
+}
+
+/// How much a figure of a probe changed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FigureChange {
+    /// Change in percent of the first figure; null if the second could not be measured.
+    pub percent: Option<f64>,
+    /// Percent up to which noise and tolerance explain a change.
+    pub noise: f64,
+    /// It is worse, and noise does not explain that.
+    pub regression: bool,
 }
 
 /// Kind of a difference.

@@ -13,6 +13,7 @@ mod fact;
 mod facts;
 mod failures;
 mod finding;
+mod fleet;
 mod idlist;
 mod journal;
 mod limited;
@@ -40,7 +41,7 @@ pub use checked::{Digest, FilePath, Invalid, KernelRelease, KernelWord, ModuleNa
 pub use config::{AcsBits, Config, Link, LinkSpeed, PortType};
 pub use counters::{COUNTERS, Counter, CounterKind, counter, risen};
 pub use cuda::{ComputeCapability, Cuda, CudaGpu, CudaOutcome, CudaPair, StreamMemops};
-pub use diff::{Change, ChangeKind, DIFF_SCHEMA, Diff, DiffReport, Side};
+pub use diff::{Change, ChangeKind, DIFF_SCHEMA, Diff, DiffReport, FigureChange, Side};
 pub use explain::{
     EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, Quote, ReadText, Standing, SymptomMatch,
 };
@@ -52,6 +53,10 @@ pub use failures::Failures;
 pub use finding::{
     Area, Evidence, Finding, Manual, Obstacle, Outcome, Readiness, ReadyState, Remedy, Severity,
     Summary,
+};
+pub use fleet::{
+    Absence, AbsentNode, FLEET_SCHEMA, FleetDifference, FleetFact, FleetFigure, FleetFinding,
+    FleetLink, FleetNode, FleetReport, FleetState, FleetSummary, FleetValue, HeatMap, NodeGroup,
 };
 pub use idlist::{IdList, IdListError};
 pub use journal::{

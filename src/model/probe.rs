@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Bdf, CounterKind, Host, RdmaPath};
+use super::{Bdf, CounterKind, DiffReport, Finding, Host, RdmaPath};
 
 /// The document `gdr.probe/1`, used by every probe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -37,6 +37,12 @@ pub struct ProbeReport {
     pub results: Vec<ProbeResult>,
     /// Further notes: what was left out, and why the probe ended early.
     pub notes: Vec<String>,
+    /// Bandwidths compared with what the profiles expect.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
+    /// Every figure compared with that of the baseline; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<DiffReport>,
 }
 
 /// A probe.
@@ -341,6 +347,12 @@ pub struct ProbeResult {
     pub p999: Option<f64>,
     /// Maximum.
     pub max: Option<f64>,
+    /// Median absolute deviation of the samples from their median; null if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mad: Option<f64>,
+    /// Medians of the runs; absent unless the probe ran several times.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<f64>,
     /// CPU time of the whole process for one run, helper threads included, in microseconds; absent if not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<f64>,

@@ -5,6 +5,7 @@
 //! Only this file knows all probes; DESIGN.md has the order in which the files depend on each other.
 
 pub mod asynchronous;
+pub mod baseline;
 pub mod bytes;
 pub mod channel;
 mod chase;
@@ -15,6 +16,7 @@ pub mod depth;
 mod devices;
 pub mod events;
 mod failure;
+pub mod gather;
 pub mod host;
 mod integrity;
 mod lanes;

@@ -61,6 +61,16 @@ pub fn mean(samples: &[f64]) -> Option<f64> {
     (!samples.is_empty()).then(|| samples.iter().sum::<f64>() / samples.len() as f64)
 }
 
+/// The median absolute deviation from the median; `None` without samples.
+pub fn mad(samples: &[f64]) -> Option<f64> {
+    let median = percentile(&sorted(samples), 0.5)?;
+    let deviations: Vec<f64> = samples
+        .iter()
+        .map(|sample| (sample - median).abs())
+        .collect();
+    percentile(&sorted(&deviations), 0.5)
+}
+
 /// Non-empty buckets of a quarter octave. Samples that are not above 0 are left out.
 pub fn histogram(samples: &[f64]) -> Vec<Bucket> {
     const A_OCTAVE: f64 = 4.0;
@@ -119,6 +129,11 @@ mod tests {
         assert_eq!((one.p5, one.median, one.p95, one.max), (2.0, 2.0, 2.0, 2.0));
         assert_eq!(Figures::of(&[]), None);
         assert_eq!((mean(&[1.0, 2.0, 9.0]), mean(&[])), (Some(4.0), None));
+        // scipy.stats.median_abs_deviation([1, 2, 4, 9, 20]) = 3
+        assert_eq!(
+            (mad(&[9.0, 1.0, 20.0, 2.0, 4.0]), mad(&[])),
+            (Some(3.0), None)
+        );
     }
 
     #[test]

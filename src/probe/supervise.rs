@@ -80,6 +80,8 @@ fn empty_report<P: Probe>(probe: &P, machine: &Machine) -> ProbeReport {
         counters: Vec::new(),
         results: Vec::new(),
         notes: Vec::new(),
+        findings: Vec::new(),
+        baseline: None,
     }
 }
 

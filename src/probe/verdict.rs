@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::statistics::{Figures, histogram, mean};
+use super::statistics::{Figures, histogram, mad, mean};
 use crate::model::{
-    GIGABYTES_PER_SECOND, MICROSECONDS, MILLIONS_PER_SECOND, ProbeReport, ProbeResult, ProbeVerdict,
+    GIGABYTES_PER_SECOND, MICROSECONDS, MILLIONS_PER_SECOND, Outcome, ProbeReport, ProbeResult,
+    ProbeVerdict,
 };
 
 /// The peak rate of a link, and the share of it that a figure must reach.
@@ -75,6 +76,8 @@ impl Subject {
             p95: None,
             p99: None,
             p999: None,
+            mad: None,
+            runs: Vec::new(),
             max: None,
             cpu: None,
             histogram: Vec::new(),
@@ -245,6 +248,7 @@ fn with_figures(bare: ProbeResult, unit: &str, samples: &[f64]) -> ProbeResult {
         p5: figures.map(|figures| figures.p5),
         p95: figures.map(|figures| figures.p95),
         max: figures.map(|figures| figures.max),
+        mad: mad(samples),
         samples: samples.len() as u64,
         ..bare
     }
@@ -274,10 +278,18 @@ fn with_verdict(mut result: ProbeResult, promise: Option<Promise>) -> ProbeResul
     result
 }
 
-/// The exit code of a probe: 1 if data was wrong or something required was impossible, 3 if nothing failed but the report is
+/// The exit code of a probe: 1 if data was wrong, something required was impossible or a figure is not as expected or worse than its baseline, 3 if nothing failed but the report is
 /// incomplete, else 0. Slow is no failure.
 pub fn exit_code(report: &ProbeReport) -> u8 {
-    let failed = failures(report).next().is_some();
+    let unexpected = report
+        .findings
+        .iter()
+        .any(|finding| finding.outcome == Outcome::Fail);
+    let baseline = report.baseline.iter().flat_map(|diff| &diff.changes);
+    let regressed = baseline
+        .filter_map(|change| change.figure.as_ref())
+        .any(|figure| figure.regression);
+    let failed = failures(report).next().is_some() || unexpected || regressed;
     match (failed, report.complete) {
         (true, _) => 1,
         (false, false) => 3,
@@ -369,6 +381,8 @@ mod tests {
             counters: Vec::new(),
             results,
             notes: Vec::new(),
+            findings: Vec::new(),
+            baseline: None,
         };
         let fine = || subject().right("validate.malloc.stores", Some(4), 4);
         let wrong = || subject().wrong("validate.malloc.stores", Some(4), "no".to_owned());

@@ -1,5 +1,6 @@
 //! Profiles (`profiles/*.toml`): which checks must be determined, and their severities. Unknown keys are errors.
 
+mod expect;
 mod firmware;
 
 use std::collections::BTreeMap;
@@ -8,6 +9,7 @@ use serde::Deserialize;
 
 use crate::input::toml_error;
 use crate::model::{Severity, Shares};
+pub use expect::{Comparison, Expect, Expected, KEYS, Key, Values, key_named, parts, toml_string};
 pub use firmware::{Minimum, minimum_firmware};
 
 pub const SHIPPED: [(&str, &str); 6] = [
@@ -40,6 +42,9 @@ pub struct Profile {
     /// Which probe results count as slow.
     #[serde(default)]
     pub probe: Shares,
+    /// What the machine must have.
+    #[serde(default)]
+    pub expect: Expect,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -174,6 +179,15 @@ impl Expectations {
     pub fn shares(&self) -> Shares {
         let shares = self.profiles.iter().map(|profile| profile.probe);
         shares.fold(Shares::default(), Shares::or_more)
+    }
+
+    /// The tables `expect` of all profiles, each with its profile's name.
+    pub fn expects(&self) -> impl Iterator<Item = (&str, &Expect)> {
+        let tables = self
+            .profiles
+            .iter()
+            .map(|profile| (profile.name.as_str(), &profile.expect));
+        tables.filter(|(_, expect)| !expect.is_empty())
     }
 
     pub fn names(&self, profile: &str) -> bool {

@@ -14,8 +14,58 @@ pub fn table(diff: &DiffReport, style: Style) -> String {
     if diff.changes.is_empty() {
         page.push_str("no differences\n");
     }
+    page.push_str(&changes(&diff.changes, style));
+    if diff.left_out > 0 {
+        page.push_str(&style.paint(Tone::Dim, &left_out(diff.left_out, style.width)));
+        page.push('\n');
+    }
+    page
+}
+
+/// How a probe compares with its baseline: the figures that noise does not explain.
+pub fn baseline(diff: &DiffReport, style: Style) -> String {
+    let telling: Vec<Change> = diff
+        .changes
+        .iter()
+        .filter(|change| change.matters())
+        .cloned()
+        .collect();
+    let compared = diff
+        .changes
+        .iter()
+        .filter(|change| change.figure.is_some())
+        .count();
+    let parts = [
+        Some(&diff.a.source),
+        diff.a.host.as_ref(),
+        diff.a.taken.as_ref(),
+    ];
+    let parts: Vec<String> = parts
+        .into_iter()
+        .flatten()
+        .map(|part| printable(part))
+        .collect();
+    let what = match telling.len() {
+        0 => "no figure differs beyond noise".to_owned(),
+        1 => "1 differs beyond noise".to_owned(),
+        count => format!("{count} differ beyond noise"),
+    };
+    let line = format!(
+        "baseline {}: {compared} figures compared, {what}",
+        parts.join(", ")
+    );
+    let line = wrap(&line, style.width, 0, "  ");
+    format!(
+        "{}\n{}",
+        style.paint(Tone::Strong, &line),
+        changes(&telling, style)
+    )
+}
+
+fn changes(all: &[Change], style: Style) -> String {
+    let mut page = String::new();
     let mut area = None;
-    for change in &diff.changes {
+    for change in all {
         let is_thing = change.fact.is_empty();
         if area != Some(&change.area) && !is_thing {
             page.push_str(&style.paint(Tone::Strong, &printable(&change.area)));
@@ -26,10 +76,6 @@ pub fn table(diff: &DiffReport, style: Style) -> String {
             true => thing(change, style),
             false => fact(change, style),
         });
-    }
-    if diff.left_out > 0 {
-        page.push_str(&style.paint(Tone::Dim, &left_out(diff.left_out, style.width)));
-        page.push('\n');
     }
     page
 }
@@ -86,8 +132,20 @@ fn fact(change: &Change, style: Style) -> String {
         true => printable(&change.area),
         false => printable(&change.fact),
     };
-    let line = format!("{name}: {from} \u{2192} {to}");
+    let percent = change
+        .figure
+        .as_ref()
+        .and_then(|figure| Some((figure.percent?, figure.noise)));
+    let percent = percent.map_or(String::new(), |(percent, noise)| {
+        format!(" ({percent:+.1} %; noise explains {noise:.1} %)")
+    });
+    let line = format!("{name}: {from} \u{2192} {to}{percent}");
+    let regressed = change
+        .figure
+        .as_ref()
+        .is_some_and(|figure| figure.regression);
     let mark = match change.kind {
+        _ if regressed => "!",
         ChangeKind::Added => "+",
         ChangeKind::Removed | ChangeKind::Lost => "-",
         ChangeKind::Changed => "~",
@@ -96,7 +154,14 @@ fn fact(change: &Change, style: Style) -> String {
     let indent = "      ";
     format!(
         "  {} {}\n",
-        style.paint(tone(change.kind), mark),
+        style.paint(
+            if regressed {
+                Tone::Bad
+            } else {
+                tone(change.kind)
+            },
+            mark
+        ),
         wrap(&line, style.width, 4, indent)
     )
 }
@@ -135,6 +200,7 @@ mod tests {
             kind,
             identity: false,
             volatile: false,
+            figure: None,
         }
     }
 

@@ -3,7 +3,10 @@
 pub mod diff;
 pub mod doctor;
 pub mod explain;
+pub mod fleet;
+pub mod html;
 pub mod json;
+pub mod junit;
 mod matrix;
 pub mod pairs;
 pub mod path;

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each module of `src/` and the modules that it may use. A module that is missing here is an error.
-const MAY_USE: [(&str, &[&str]); 19] = [
+const MAY_USE: [(&str, &[&str]); 20] = [
     ("model", &[]),
     ("input", &[]),
     ("output", &[]),
@@ -18,6 +18,7 @@ const MAY_USE: [(&str, &[&str]); 19] = [
     ("collect", &["input", "kmod", "model", "pci", "world"]),
     ("import", &["input", "model", "pci"]),
     ("topo", &["model"]),
+    ("fleet", &["model"]),
     (
         "check",
         &["input", "kmod", "model", "output", "profile", "topo"],
@@ -30,8 +31,8 @@ const MAY_USE: [(&str, &[&str]); 19] = [
     (
         "cmd",
         &[
-            "check", "cli", "collect", "explain", "fix", "import", "input", "model", "output",
-            "pci", "probe", "profile", "render", "snapshot", "topo", "world",
+            "check", "cli", "collect", "explain", "fix", "fleet", "import", "input", "model",
+            "output", "pci", "probe", "profile", "render", "snapshot", "topo", "world",
         ],
     ),
     ("main", &["cli", "cmd", "output", "probe", "world"]),

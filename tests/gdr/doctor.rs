@@ -202,6 +202,18 @@ fn list_names_every_check() {
         "sw.net-plugin",
         "sw.toolkit",
         "env.contradiction",
+        "expect.gpus",
+        "expect.gpu-model",
+        "expect.gpu-link",
+        "expect.driver",
+        "expect.nics",
+        "expect.nic-model",
+        "expect.nic-firmware",
+        "expect.nic-link",
+        "expect.port",
+        "expect.pairs",
+        "expect.memory-path",
+        "expect.bandwidth",
     ];
     assert_eq!(ids, wanted);
 }

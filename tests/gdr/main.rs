@@ -1,5 +1,6 @@
 //! The integration tests of gdr, in one binary: each file is a module, `cargo test --test gdr fix_engine::` runs one.
 
+mod baseline;
 mod binary;
 mod broken_input;
 mod checks;
@@ -9,6 +10,7 @@ mod dependencies;
 mod doctor;
 mod doctor_options;
 mod documents;
+mod expect;
 mod explain;
 mod fix;
 mod fix_boot;
@@ -23,13 +25,18 @@ mod fix_params;
 mod fix_peermem;
 mod fix_persistence;
 mod fix_rdma_modules;
+mod fleet_launchers;
+mod fleet_report;
+mod fleet_slurm;
 mod golden;
 mod hostile;
+mod html;
 mod import_gaps;
 mod import_hwloc;
 mod import_lspci;
 mod import_rdma_topo;
 mod import_support;
+mod integrations;
 mod kmod;
 mod layout;
 mod layout_lspci;

@@ -21,9 +21,12 @@ mod layout;
 mod machine;
 mod modules;
 pub mod nics;
+mod node;
+pub mod reports;
 mod run;
 mod scratch;
 mod side;
+mod slurm;
 mod sysfs;
 mod tree;
 
@@ -35,6 +38,8 @@ pub use dump::{Classes, agreement, classes, everywhere, file, limited, rdma_topo
 pub use expect::{AcsFinding, Expect};
 pub use kmod::{Kmod, Loaded};
 pub use machine::{Machine, corpus, names, recorded};
-pub use run::{Gdr, MEMORY, Run, SafeBinary, gdr};
+pub use node::Node;
+pub use run::{Gdr, MEMORY, Run, SafeBinary, free_port, gdr};
 pub use scratch::scratch;
 pub use side::{Ended, Invitation, Side};
+pub use slurm::{Slurm, script};

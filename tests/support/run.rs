@@ -129,6 +129,16 @@ impl Gdr {
     }
 }
 
+/// A port that nobody listens on.
+pub fn free_port() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener
+        .local_addr()
+        .expect("an address")
+        .port()
+        .to_string()
+}
+
 /// A copy of gdr in the home directory: a systemd unit may only run a binary that no other user can change.
 pub struct SafeBinary {
     _dir: TempDir,

@@ -64,6 +64,10 @@ pub fn files() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
             schemars::schema_for!(gdr::output::Document<gdr::model::DiffReport>),
         ),
         (
+            "gdr.fleet.1.json",
+            schemars::schema_for!(gdr::output::Document<gdr::model::FleetReport>),
+        ),
+        (
             "gdr.plan.1.json",
             schemars::schema_for!(gdr::output::Document<gdr::model::Plan>),
         ),

@@ -1,20 +1,24 @@
 //! Renders the doctor's report as table, Markdown and metrics. JSON serializes the document itself.
 
 mod group;
+mod line;
 mod markdown;
 mod prometheus;
 mod table;
 
+pub(in crate::render) use group::Group;
+pub use line::line;
 pub use markdown::markdown;
 pub use prometheus::prometheus;
 pub use table::table;
+pub(in crate::render) use table::verdict;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use group::Group;
+use group::groups;
 
 use super::Style;
 use super::text::{counted, wrap};
@@ -60,6 +64,26 @@ impl Shown<'_> {
     fn has_block(&self, finding: &Finding) -> bool {
         let is_alone = finding.missing.is_none() && !needs_root(finding);
         self.verbose || finding.outcome != Outcome::Unknown || (is_alone && (self.matters)(finding))
+    }
+}
+
+/// What is wrong, for every format.
+pub(in crate::render) struct Problems<'a> {
+    pub groups: Vec<Group<'a>>,
+    /// One line per area that the source lacks.
+    pub missing: Vec<String>,
+    pub next_step: Option<String>,
+}
+
+pub(in crate::render) fn problems<'a>(report: &Report<'a>, shown: &Shown<'_>) -> Problems<'a> {
+    let all = groups(failures(report));
+    Problems {
+        next_step: next_step(&all, shown),
+        missing: missing(report, shown),
+        groups: all
+            .into_iter()
+            .filter(|group| shown.has_block(group.findings[0]))
+            .collect(),
     }
 }
 
@@ -121,7 +145,7 @@ fn next_step(failures: &[Group<'_>], shown: &Shown<'_>) -> Option<String> {
 }
 
 /// Failures and warnings, worst first.
-fn failures<'a>(report: &'a Report<'_>) -> Vec<&'a Finding> {
+fn failures<'a>(report: &Report<'a>) -> Vec<&'a Finding> {
     let mut found: Vec<&Finding> = report
         .findings
         .iter()
@@ -140,7 +164,7 @@ fn failures<'a>(report: &'a Report<'_>) -> Vec<&'a Finding> {
     found
 }
 
-fn word(outcome: Outcome) -> &'static str {
+pub(in crate::render) fn word(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Pass => "pass",
         Outcome::Fail => "FAIL",

@@ -24,7 +24,9 @@ pub fn table(
 ) -> io::Result<()> {
     let failures = groups(failures(report));
     out.write_all(title(report, style).as_bytes())?;
-    out.write_all(verdict(report, &failures, style).as_bytes())?;
+    let (tone_of_all, words) = verdict(report);
+    let words = wrap(&printable(&words), style.width, 0, "    ");
+    writeln!(out, "{}", style.paint(tone_of_all, &words))?;
     for readiness in &report.readiness {
         let text = wrap(&printable(&readiness.text), style.width, 2, "    ");
         writeln!(out, "  {}", style.paint(tone(readiness.state), &text))?;
@@ -86,7 +88,8 @@ fn title(report: &Report<'_>, style: Style) -> String {
 }
 
 /// The states of the profiles, worst first, and the number of problems.
-fn verdict(report: &Report<'_>, failures: &[Group<'_>], style: Style) -> String {
+pub fn verdict(report: &Report<'_>) -> (Tone, String) {
+    let failures = groups(failures(report));
     let count = |outcome| {
         let has_outcome = |group: &&Group<'_>| group.findings[0].outcome == outcome;
         failures.iter().filter(has_outcome).count()
@@ -130,10 +133,7 @@ fn verdict(report: &Report<'_>, failures: &[Group<'_>], style: Style) -> String 
         (false, true) => verdicts.join("; "),
         (false, false) => format!("{}: {}", verdicts.join("; "), problems.join(", ")),
     };
-    format!(
-        "{}\n",
-        style.paint(tone, &wrap(&printable(&text), style.width, 0, "    "))
-    )
+    (tone, text)
 }
 
 fn tone(state: ReadyState) -> Tone {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{INDENT, amount, figure, size};
-use crate::model::{ProbeResult, ProbeVerdict};
+use crate::model::{Finding, Outcome, ProbeResult, ProbeVerdict};
 use crate::render::Style;
 use crate::render::text::{Tone, printable, wrap};
 
@@ -96,6 +96,28 @@ fn failure(result: &ProbeResult, sizes: BTreeSet<u64>, with_subject: bool) -> St
     };
     let reason = result.reason.as_deref().unwrap_or("no reason was given");
     format!("{name}{sizes}{place}: {figure}{reason}")
+}
+
+/// What is not as a profile expects.
+pub fn unexpected(findings: &[Finding], style: Style) -> String {
+    let wrong = findings
+        .iter()
+        .filter(|finding| finding.outcome != Outcome::Pass);
+    let lines = wrong.map(|finding| {
+        let (word, tone) = match finding.outcome {
+            Outcome::Fail => ("FAIL", Tone::Bad),
+            Outcome::Warn => ("WARN", Tone::Fair),
+            _ => ("info", Tone::Dim),
+        };
+        let line = printable(&format!("{}, {}", finding.subject, finding.message));
+        format!(
+            "{}{}{}\n",
+            style.paint(tone, word),
+            " ".repeat(12 - word.len()),
+            wrap(&line, style.width, 12, "            ")
+        )
+    });
+    lines.collect()
 }
 
 /// A line below a heading.

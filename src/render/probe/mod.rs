@@ -32,6 +32,7 @@ mod transfer;
 pub use curve::curve;
 pub use picture::svg;
 pub use table::table;
+pub(in crate::render) use table::verdict;
 pub use test_list::{ListedTest, test_list};
 
 use super::Style;
@@ -53,7 +54,8 @@ fn opening(report: &ProbeReport, style: Style) -> String {
 }
 
 /// First line of every output of a simulated run.
-const SIMULATED: &str = "SIMULATED: no GPU took part; all figures are for host memory.";
+pub(in crate::render) const SIMULATED: &str =
+    "SIMULATED: no GPU took part; all figures are for host memory.";
 
 /// Description of the machine on one line.
 fn headline(report: &ProbeReport) -> String {
@@ -67,7 +69,7 @@ fn headline(report: &ProbeReport) -> String {
 }
 
 /// Formats a size; 1 KiB is 1024 bytes.
-fn size(bytes: u64) -> String {
+pub(in crate::render) fn size(bytes: u64) -> String {
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let exact = units
         .into_iter()
@@ -101,7 +103,7 @@ fn figure(value: f64) -> String {
 }
 
 /// A figure, or a dash if there is none.
-fn figure_or_dash(value: Option<f64>) -> String {
+pub(in crate::render) fn figure_or_dash(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), figure)
 }
 

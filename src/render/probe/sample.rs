@@ -114,5 +114,7 @@ pub fn report() -> ProbeReport {
         counters: Vec::new(),
         results,
         notes: Vec::new(),
+        findings: Vec::new(),
+        baseline: None,
     }
 }

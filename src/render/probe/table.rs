@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::lines::{failures, line_of, verified};
+use super::lines::{failures, line_of, unexpected, verified};
 use super::panel::DIRECTIONS;
 use super::{INDENT, asynchronous, calls, copy, host, mp, mpi, opening, p2p, rdma, transfer};
 use crate::model::{
-    BackendOutcome, GIGABYTES_PER_SECOND, ProbeKind, ProbeReport, ProbeResult, ProbeVerdict,
-    ProbedGpu,
+    BackendOutcome, GIGABYTES_PER_SECOND, Outcome, ProbeKind, ProbeReport, ProbeResult,
+    ProbeVerdict, ProbedGpu,
 };
 use crate::render::Style;
 use crate::render::text::{Tone, printable, wrap};
@@ -71,7 +71,17 @@ pub fn table(report: &ProbeReport, style: Style) -> String {
     for note in &report.notes {
         page.push_str(&format!("{}\n", wrap(&printable(note), style.width, 0, "")));
     }
-    page.push_str(&verdict(report, style));
+    page.push_str(&unexpected(&report.findings, style));
+    if let Some(diff) = &report.baseline {
+        page.push_str(&crate::render::diff::baseline(diff, style));
+    }
+    if let Some((tone, word, rest)) = verdict(report) {
+        page.push_str(&format!(
+            "{}{}\n",
+            style.paint(tone, word),
+            wrap(&rest, style.width, word.len(), INDENT)
+        ));
+    }
     page
 }
 
@@ -147,8 +157,8 @@ fn how(gpu: &ProbedGpu) -> Vec<String> {
     lines
 }
 
-/// The last line: the verdict.
-fn verdict(report: &ProbeReport, style: Style) -> String {
+/// The last line: the verdict, a word and the rest; none if a note says it.
+pub fn verdict(report: &ProbeReport) -> Option<(Tone, &'static str, String)> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for result in &report.results {
         *counts.entry(result.verdict.word()).or_default() += 1;
@@ -158,12 +168,20 @@ fn verdict(report: &ProbeReport, style: Style) -> String {
         result.verdict == ProbeVerdict::Wrong
             || (result.verdict == ProbeVerdict::Impossible && result.required)
     });
+    let unexpected = report
+        .findings
+        .iter()
+        .any(|finding| finding.outcome == Outcome::Fail);
     let is_unmeasured = |result: &ProbeResult| result.verdict == ProbeVerdict::NotMeasured;
     if !report.results.is_empty() && report.results.iter().all(is_unmeasured) {
         // A note gives the reason.
-        return String::new();
+        return None;
     }
-    let (tone, word) = match (failed, report.complete) {
+    let regressed = report.baseline.iter().flat_map(|diff| &diff.changes);
+    let regressed = regressed
+        .filter_map(|change| change.figure.as_ref())
+        .any(|figure| figure.regression);
+    let (tone, word) = match (failed || unexpected || regressed, report.complete) {
         (true, _) => (Tone::Bad, "failed"),
         (false, false) => (Tone::Fair, "incomplete"),
         (false, true) => (Tone::Good, "passed"),
@@ -189,11 +207,7 @@ fn verdict(report: &ProbeReport, style: Style) -> String {
         format!("; {}", best.join(", "))
     };
     let rest = format!(": {}{best}", sums.join(", "));
-    format!(
-        "{}{}\n",
-        style.paint(tone, word),
-        wrap(&rest, style.width, word.len(), INDENT)
-    )
+    Some((tone, word, rest))
 }
 
 /// The most important figures: names, and direction of the transfer.

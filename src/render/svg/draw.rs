@@ -9,7 +9,7 @@ use super::text::FONTS;
 const PAPER: &str = "#f6f8fa";
 
 /// The start of a document: size, title and background.
-pub(super) fn start(width: impl Display, height: impl Display, title: &str) -> String {
+pub(in crate::render) fn start(width: impl Display, height: impl Display, title: &str) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
     let _ = writeln!(

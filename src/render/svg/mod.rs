@@ -27,6 +27,8 @@ mod samples;
 mod tests;
 
 pub use chart::{Chart, ChartLine, Stroke, chart};
+pub(in crate::render) use draw::start;
+pub(in crate::render) use escape::escape;
 
 use crate::model::{Fact, Facts, Ids};
 use crate::topo::Topology;

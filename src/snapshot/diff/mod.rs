@@ -194,6 +194,7 @@ fn one_sided(walk: &mut Walk, here: &Node, kind: ChangeKind) {
         kind,
         identity: false,
         volatile: false,
+        figure: None,
     });
 }
 
@@ -292,6 +293,7 @@ fn change(walk: &Walk, a: &Node, b: &Node) -> Option<Change> {
         fact,
         a: Some(from),
         b: Some(to),
+        figure: None,
     })
 }
 

@@ -95,7 +95,7 @@ pub fn connect_by_file<'a, M: Serialize + DeserializeOwned + Send + 'static>(
 }
 
 /// Makes a name fit a field of the file.
-fn to_token(name: &str) -> String {
+pub(super) fn to_token(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_graphic() { c } else { '_' };
     let word: String = name.chars().take(200).map(plain).collect();
     if word.is_empty() || word == NO_VALUE {
@@ -106,7 +106,7 @@ fn to_token(name: &str) -> String {
 }
 
 /// The file is private if it holds the secret.
-fn privacy(given: Option<&Secret>) -> Privacy {
+pub(super) fn privacy(given: Option<&Secret>) -> Privacy {
     match given {
         Some(_) => Privacy::NotNeeded,
         None => Privacy::Required,
@@ -141,7 +141,7 @@ fn listen_by_file<'a, M: Serialize + DeserializeOwned + Send + 'static>(
 ) -> Result<Link<'a, M>, Error> {
     let secret = match given {
         Some(secret) => secret.clone(),
-        None => Secret::generate().map_err(system)?,
+        None => generate()?,
     };
     let listener = Listener::bind(SocketAddr::new(address, 0), &secret)?;
     let host = match address.is_unspecified() {
@@ -177,15 +177,16 @@ fn listen_by_file<'a, M: Serialize + DeserializeOwned + Send + 'static>(
         })
 }
 
-fn system(error: impl std::fmt::Display) -> Error {
-    Error::System {
+/// A new secret.
+pub(super) fn generate() -> Result<Secret, Error> {
+    Secret::generate().map_err(|error| Error::System {
         what: "cannot generate a secret".to_owned(),
         why: error.to_string(),
-    }
+    })
 }
 
 /// The rendezvous file. It is removed on drop, if its text is unchanged.
-struct WrittenFile {
+pub(super) struct WrittenFile {
     folder: OwnedFd,
     name: OsString,
     text: String,
@@ -193,7 +194,7 @@ struct WrittenFile {
 
 impl WrittenFile {
     /// Writes a temporary file of mode 0600 and renames it, so that readers never see a partial file.
-    fn new(path: &Path, text: String, privacy: Privacy) -> io::Result<Self> {
+    pub(super) fn new(path: &Path, text: String, privacy: Privacy) -> io::Result<Self> {
         let (folder, name) = open_directory(path, privacy)?;
         let number = random::<8>()?;
         let temporary: String = number.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -239,7 +240,7 @@ impl Drop for WrittenFile {
 }
 
 /// Rank 1: waits for a file whose writer answers.
-fn wait_for_file<'a, M: Serialize + DeserializeOwned + Send + 'static>(
+pub(super) fn wait_for_file<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     path: &Path,
     job: Option<&str>,
     given: Option<&Secret>,

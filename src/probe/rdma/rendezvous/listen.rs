@@ -98,6 +98,34 @@ impl Listener {
         note: &mut dyn FnMut(String),
     ) -> Result<Link<'a, M>, Error> {
         let begun = Instant::now();
+        let mut peer = None;
+        let rejected = self.serve(conditions, note, &mut |link| {
+            peer = Some(link);
+            false
+        })?;
+        peer.ok_or_else(|| Error::NoClient {
+            address: self.address,
+            waited: begun.elapsed(),
+            rejected: rejected.describe(),
+        })
+    }
+
+    /// Takes every peer that proves the secret, until the deadline or until `take` returns false.
+    pub fn accept_each<'a, M: Serialize + DeserializeOwned + Send + 'static>(
+        &self,
+        conditions: &Conditions<'a>,
+        note: &mut dyn FnMut(String),
+        take: &mut dyn FnMut(Link<'a, M>) -> bool,
+    ) -> Result<(), Error> {
+        self.serve(conditions, note, take).map(drop)
+    }
+
+    fn serve<'a, M: Serialize + DeserializeOwned + Send + 'static>(
+        &self,
+        conditions: &Conditions<'a>,
+        note: &mut dyn FnMut(String),
+        take: &mut dyn FnMut(Link<'a, M>) -> bool,
+    ) -> Result<Rejected, Error> {
         let mut pending: Vec<Pending> = Vec::with_capacity(MAX_PENDING);
         let mut rejected = Rejected::default();
         loop {
@@ -105,11 +133,7 @@ impl Listener {
                 return Err(Error::Interrupted);
             }
             if Instant::now() >= conditions.until {
-                return Err(Error::NoClient {
-                    address: self.address,
-                    waited: begun.elapsed(),
-                    rejected: rejected.describe(),
-                });
+                return Ok(rejected);
             }
             self.wait(&pending);
             self.admit(&mut pending, &mut rejected)?;
@@ -123,7 +147,9 @@ impl Listener {
                         let Pending {
                             stream, address, ..
                         } = pending.remove(at);
-                        return Link::new(stream, address, *session, conditions);
+                        if !take(Link::new(stream, address, *session, conditions)?) {
+                            return Ok(rejected);
+                        }
                     }
                 }
             }

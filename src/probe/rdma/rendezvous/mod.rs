@@ -13,6 +13,7 @@ mod frames;
 mod handshake;
 mod link;
 mod listen;
+mod many;
 mod meet;
 mod private;
 mod pulse;
@@ -32,6 +33,7 @@ pub use handshake::{
 };
 pub use link::Link;
 pub use listen::{Listener, listen};
+pub use many::{Host, Meeting};
 pub use meet::meet;
 pub use mp::launcher::{Launcher, Place, expand_hosts as expand, from_environment};
 pub use secret::{SECRET_VARIABLE, Secret, SecretError};

@@ -1,0 +1,198 @@
+//! Compares a machine, or the results of a probe, with the tables `expect` of the profiles.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::observe::{Observation, observe};
+use crate::check::{Ctx, Judgement, words};
+use crate::model::{Fact, GIGABYTES_PER_SECOND, ProbeReport, ProbeResult, ProbeVerdict};
+use crate::profile::{Comparison, Expectations, Expected, Key, Values, key_named, parts};
+
+/// Judges these keys of every profile: one judgement per difference, and one for all that is as expected.
+pub fn judge(ctx: &Ctx<'_>, keys: &[&str]) -> Vec<Judgement> {
+    let mut judgements = Vec::new();
+    for (profile, expect) in ctx.expectations.expects() {
+        let mut good: Vec<(String, String)> = Vec::new();
+        for key in keys.iter().filter_map(|name| key_named(name)) {
+            let Some(expected) = expect.0.get(key.name) else {
+                continue;
+            };
+            let found = observe(ctx, key.name);
+            for observation in &found {
+                match compare(key, expected, observation, profile) {
+                    Some(judgement) => judgements.push(judgement),
+                    None => good.push((source(profile, key), expected.to_string())),
+                }
+            }
+            judgements.extend(absent(key, expected, &found, profile));
+        }
+        good.dedup();
+        if !good.is_empty() {
+            let pass = Judgement::pass("machine", format!("As profile {profile} expects."));
+            judgements.push(
+                good.into_iter()
+                    .fold(pass, |pass, (source, value)| pass.evidence(source, value)),
+            );
+        }
+    }
+    judgements
+}
+
+fn source(profile: &str, key: &Key) -> String {
+    format!("expected by profile {profile}: {}", key.name)
+}
+
+/// The judgement of one device that is not as expected.
+fn compare(
+    key: &Key,
+    expected: &Expected,
+    observation: &Observation,
+    profile: &str,
+) -> Option<Judgement> {
+    // Nothing is expected of a device that the profile does not name.
+    let nothing = Values(Vec::new());
+    let values = match (expected.of(&observation.device), &observation.found) {
+        (Some(values), _) => values,
+        // A class of pairs that should not be there.
+        (None, _) if key.name.starts_with("pairs.") => &nothing,
+        (None, _) => return None,
+    };
+    match &observation.found {
+        Fact::Known(found) if values.accept(key.comparison, found) => None,
+        Fact::Known(found) => Some(broken(key, values, observation, found, profile)),
+        Fact::Unknown(why) => {
+            let unknown = Judgement::unknown(
+                &observation.subject,
+                *why,
+                observation.area,
+                &observation.source,
+            );
+            Some(unknown.evidence(source(profile, key), values.to_string()))
+        }
+    }
+}
+
+fn broken(
+    key: &Key,
+    values: &Values,
+    observation: &Observation,
+    found: &str,
+    profile: &str,
+) -> Judgement {
+    let class = match key.name.starts_with("pairs.") {
+        true => format!("{} ", observation.device),
+        false => String::new(),
+    };
+    let expected = match values.0.is_empty() {
+        true => "none".to_owned(),
+        false => values.to_string(),
+    };
+    let message = match key.comparison {
+        Comparison::Set => differences(key, values, found),
+        _ => format!("Expected {} {class}{expected}, found {found}.", key.words),
+    };
+    Judgement::broken(&observation.subject, message)
+        .evidence(source(profile, key), expected)
+        .evidence(&observation.source, found)
+}
+
+/// What a list lacks and what it has beyond the expected.
+fn differences(key: &Key, values: &Values, found: &str) -> String {
+    let found: BTreeSet<&str> = parts(found).collect();
+    let expected: BTreeSet<&str> = values.0.iter().map(String::as_str).collect();
+    let list = |names: Vec<&str>| names.join(", ");
+    let missing: Vec<&str> = expected.difference(&found).copied().collect();
+    let more: Vec<&str> = found.difference(&expected).copied().collect();
+    let missing = (!missing.is_empty()).then(|| format!("missing: {}", list(missing)));
+    let more = (!more.is_empty()).then(|| format!("not expected: {}", list(more)));
+    let what: Vec<String> = missing.into_iter().chain(more).collect();
+    format!("Of {} are {}.", key.words, what.join("; "))
+}
+
+/// Devices or classes that the profile names and the machine does not have.
+fn absent(key: &Key, expected: &Expected, found: &[Observation], profile: &str) -> Vec<Judgement> {
+    let Expected::Each(each) = expected else {
+        return Vec::new();
+    };
+    let is_known = found
+        .iter()
+        .all(|observation| matches!(observation.found, Fact::Known(_)));
+    let names: BTreeSet<&str> = found
+        .iter()
+        .map(|observation| observation.device.as_str())
+        .collect();
+    let missing = each
+        .iter()
+        .filter(|(name, _)| is_known && !names.contains(name.as_str()));
+    let missing = missing.map(|(name, values)| {
+        let message = format!(
+            "Expected {} {values} of {name}, which is not there.",
+            key.words
+        );
+        Judgement::broken("machine", message)
+            .evidence(source(profile, key), format!("{name}: {values}"))
+            .evidence("this machine", "none")
+    });
+    missing.collect()
+}
+
+/// Judges the bandwidths of a probe: of each result that the profiles name, the one with the most bytes per subject.
+pub fn bandwidths(expectations: &Expectations, report: &ProbeReport) -> Vec<Judgement> {
+    let Some(key) = key_named("bandwidth") else {
+        return Vec::new();
+    };
+    let mut judgements = Vec::new();
+    for (profile, expect) in expectations.expects() {
+        let Some(expected) = expect.0.get(key.name) else {
+            continue;
+        };
+        for result in largest(report) {
+            let values = match expected {
+                Expected::Each(each) => each.get(&result.name),
+                Expected::All(_) => None,
+            };
+            let (Some(values), Some(median)) = (values, result.median) else {
+                continue;
+            };
+            let found = format!("{median:.2}");
+            let size = result.bytes.map_or("any size".to_owned(), words::size);
+            let of = format!("{} with {size}", result.name);
+            let judgement = match values.accept(key.comparison, &median.to_string()) {
+                true => Judgement::pass(
+                    &result.subject,
+                    format!("{of}: {found} {} is as expected.", result.unit),
+                ),
+                false => Judgement::broken(
+                    &result.subject,
+                    format!(
+                        "{of}: expected at least {values} {unit}, found {found} {unit}.",
+                        unit = result.unit
+                    ),
+                ),
+            };
+            judgements.push(
+                judgement
+                    .evidence(source(profile, key), values.to_string())
+                    .evidence(format!("gdr probe {}", report.probe.name()), found),
+            );
+        }
+    }
+    judgements
+}
+
+/// Of each bandwidth, subject and backend the result with the most bytes.
+pub fn largest(report: &ProbeReport) -> impl Iterator<Item = &ProbeResult> {
+    let measured = report.results.iter().filter(|result| {
+        result.median.is_some()
+            && result.unit == GIGABYTES_PER_SECOND
+            && matches!(result.verdict, ProbeVerdict::Ok | ProbeVerdict::Slow)
+    });
+    let mut largest: BTreeMap<_, &ProbeResult> = BTreeMap::new();
+    for result in measured {
+        let key = (&result.name, &result.subject, &result.backend, result.numa);
+        let known = largest.entry(key).or_insert(result);
+        if known.bytes < result.bytes {
+            *known = result;
+        }
+    }
+    largest.into_values()
+}

@@ -1,0 +1,29 @@
+//! Arguments of `gdr expect`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// `gdr expect`.
+#[derive(Debug, Args)]
+pub struct ExpectOptions {
+    /// Good machines: snapshots, dumps, support reports, and JSON of gdr probe for bandwidths; without any, this machine
+    #[arg(value_name = "FILE", conflicts_with_all = ["sysroot", "from"])]
+    pub sources: Vec<PathBuf>,
+
+    /// Output file; '-' is standard output
+    #[arg(long, short, value_name = "FILE", default_value = "-")]
+    pub write: PathBuf,
+
+    /// Name of the profile
+    #[arg(long, value_name = "NAME", default_value = "site")]
+    pub name: String,
+
+    /// Profiles that it includes; 'none' for none
+    #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = crate::profile::DEFAULT)]
+    pub include: Vec<String>,
+
+    /// How far a bandwidth may be below that of the good machine, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 10, value_parser = clap::value_parser!(u8).range(0..=90))]
+    pub tolerance: u8,
+}

@@ -1,0 +1,142 @@
+//! Arguments of `gdr fleet`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+/// `gdr fleet`.
+#[derive(Debug, Args)]
+#[command(arg_required_else_help = true)]
+pub struct Fleet {
+    /// What to do.
+    #[command(subcommand)]
+    pub what: FleetWhat,
+}
+
+/// The commands on many nodes.
+#[derive(Debug, Subcommand)]
+pub enum FleetWhat {
+    /// Merge reports of doctor and probe that were collected from many nodes
+    ///
+    /// It names nodes that are missing, dead or of another version, groups nodes that are alike, and shows what a few do
+    /// not share with the others: facts, figures, links.
+    Report(FleetReportOptions),
+
+    /// Run doctor on every node of a launcher, and merge the reports
+    ///
+    /// srun, an mpirun or a Kubernetes Indexed Job starts it on each node. Rank 0 collects the reports and prints one; a
+    /// node that hangs, dies or never arrives is in it by name.
+    Doctor(FleetRun),
+
+    /// Run topo on every node of a launcher, and merge the results
+    Topo(FleetRun),
+
+    /// Run a probe on every node of a launcher, each on its own devices, and merge the results
+    Probe(FleetProbe),
+}
+
+/// Options of a command on every node.
+#[derive(Debug, Args)]
+pub struct FleetRun {
+    /// How long a node may work
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86400))]
+    pub timeout: u64,
+
+    /// How long the nodes may take to arrive
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub arrival: u64,
+
+    /// Find rank 0 by this file in a directory that all nodes share [default: gdr-fleet-JOB in the working directory]
+    ///
+    /// Not needed if the launcher names the host of rank 0 and all nodes have a secret.
+    #[arg(long, value_name = "FILE")]
+    pub rendezvous: Option<PathBuf>,
+
+    /// The secret that all nodes share, 64 hexadecimal digits; the variable GDR_PROBE_SECRET works too
+    #[arg(long, value_name = "FILE")]
+    pub secret_file: Option<PathBuf>,
+
+    /// Replace the names of the nodes
+    #[arg(long)]
+    pub mask: bool,
+
+    /// Output format of the report
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = FleetFormat::Table)]
+    pub format: FleetFormat,
+
+    /// Options of the command on each node, after '--'
+    #[arg(last = true, value_name = "OPTION")]
+    pub arguments: Vec<OsString>,
+}
+
+/// `gdr fleet probe`.
+#[derive(Debug, Args)]
+pub struct FleetProbe {
+    /// The probe
+    #[arg(value_name = "PROBE", value_enum)]
+    pub probe: FleetProbeKind,
+
+    /// Options of every node.
+    #[command(flatten)]
+    pub run: FleetRun,
+}
+
+/// A probe of each node's own devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FleetProbeKind {
+    /// Mappings of GPU memory.
+    Copy,
+    /// Host and GPU memory.
+    Host,
+    /// Pairs of GPUs.
+    P2p,
+}
+
+impl FleetProbeKind {
+    /// As in `gdr probe NAME`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Copy => "copy",
+            Self::Host => "host",
+            Self::P2p => "p2p",
+        }
+    }
+}
+
+/// `gdr fleet report`.
+#[derive(Debug, Args)]
+pub struct FleetReportOptions {
+    /// JSON of gdr doctor and gdr probe, one document a file, or directories of such files; compressed files are read too
+    #[arg(value_name = "FILE|DIR", required = true)]
+    pub sources: Vec<PathBuf>,
+
+    /// Nodes that must have a report, as in n[1-64]; the others are named as missing
+    #[arg(long, value_name = "LIST")]
+    pub nodes: Option<String>,
+
+    /// Name the nodes by their files, not by the hosts that the reports name
+    #[arg(long)]
+    pub by_file: bool,
+
+    /// Replace the names of the nodes
+    #[arg(long)]
+    pub mask: bool,
+
+    /// Output format of the report
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = FleetFormat::Table)]
+    pub format: FleetFormat,
+}
+
+/// Output format of a fleet's report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FleetFormat {
+    /// For people.
+    Table,
+    /// For programs: schema gdr.fleet/1.
+    Json,
+    /// One page for a browser, to keep or to send.
+    Html,
+    /// For CI systems: JUnit XML.
+    Junit,
+}

@@ -1,0 +1,54 @@
+//! `gdr fleet`: the reports of many nodes in one.
+
+mod child;
+mod nodes;
+mod report;
+
+use std::io::Write;
+
+use crate::cli::{Fleet, FleetFormat, FleetWhat, Global, style};
+use crate::fleet::exit_code;
+use crate::model::{FLEET_SCHEMA, FleetReport};
+use crate::output::{self, Document};
+use crate::render::{fleet as render, html, junit};
+
+pub fn run(
+    global: &Global,
+    options: &Fleet,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> anyhow::Result<u8> {
+    match &options.what {
+        FleetWhat::Report(options) => {
+            let report = report::report(options)?.report(options.mask);
+            print(global, &report, options.format, out)
+        }
+        FleetWhat::Doctor(options) => nodes::run(global, &["doctor"], options, out, err),
+        FleetWhat::Topo(options) => nodes::run(global, &["topo"], options, out, err),
+        FleetWhat::Probe(options) => nodes::run(
+            global,
+            &["probe", options.probe.name()],
+            &options.run,
+            out,
+            err,
+        ),
+    }
+}
+
+/// Prints a report; the exit code follows from it.
+fn print(
+    global: &Global,
+    report: &FleetReport,
+    format: FleetFormat,
+    out: &mut dyn Write,
+) -> anyhow::Result<u8> {
+    match format {
+        FleetFormat::Table => super::print(out, &render::table(report, style(global.color)))?,
+        FleetFormat::Json => super::print_with(out, |out| {
+            output::write_pretty(out, &Document::new(FLEET_SCHEMA, report))
+        })?,
+        FleetFormat::Html => super::print(out, &html::fleet(report, &output::now()))?,
+        FleetFormat::Junit => super::print(out, &junit::fleet(report))?,
+    }
+    Ok(exit_code(report))
+}

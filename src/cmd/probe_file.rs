@@ -1,0 +1,93 @@
+//! Reports of probes in files: baselines, and sources of expectations.
+
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::{anyhow, bail};
+use serde::Deserialize;
+
+use super::document;
+use crate::input::json_error;
+use crate::model::{PROBE_SCHEMA, ProbeKind, ProbeReport, Side};
+use crate::output::{self, Document};
+
+/// A probe's report.
+pub struct Saved {
+    pub report: ProbeReport,
+    /// Where it comes from.
+    pub side: Side,
+}
+
+#[derive(Deserialize)]
+struct Head {
+    schema: Option<String>,
+    taken: Option<String>,
+}
+
+/// The report in a document; none if the document is something else.
+pub fn parse(bytes: &[u8], source: &str) -> anyhow::Result<Option<Saved>> {
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        return Ok(None);
+    }
+    let Ok(Head { schema, taken }) = serde_json::from_slice(bytes) else {
+        return Ok(None);
+    };
+    if schema.as_deref() != Some(PROBE_SCHEMA) {
+        return Ok(None);
+    }
+    let report: ProbeReport = serde_json::from_slice(bytes)
+        .map_err(|error| anyhow!("invalid {PROBE_SCHEMA}: {}", json_error(&error)))?;
+    let side = Side {
+        source: source.to_owned(),
+        host: report.host.name.clone(),
+        taken,
+    };
+    Ok(Some(Saved { report, side }))
+}
+
+/// The baseline for a probe of this kind.
+pub fn baseline(file: &Path, kind: ProbeKind, simulated: bool) -> anyhow::Result<Saved> {
+    let bytes = document::open(file, |content| document::whole(content))?;
+    let saved = parse(&bytes, &file.display().to_string())?.ok_or_else(|| {
+        anyhow!(
+            "this is no {PROBE_SCHEMA}: gdr probe {} --save FILE writes one",
+            kind.name()
+        )
+    })?;
+    let report = &saved.report;
+    if report.probe != kind {
+        bail!(
+            "it is a baseline of gdr probe {}, not of gdr probe {}",
+            report.probe.name(),
+            kind.name()
+        );
+    }
+    if report.simulated != simulated {
+        let words = |simulated| {
+            if simulated {
+                "simulated"
+            } else {
+                "measured on hardware"
+            }
+        };
+        bail!(
+            "it was {}, this probe is {}",
+            words(report.simulated),
+            words(simulated)
+        );
+    }
+    Ok(saved)
+}
+
+/// Saves a report as a baseline.
+pub fn save(file: &Path, report: &ProbeReport, out: &mut dyn Write) -> anyhow::Result<()> {
+    let report = ProbeReport {
+        findings: Vec::new(),
+        baseline: None,
+        ..report.clone()
+    };
+    let mut text = Vec::new();
+    output::write_pretty(&mut text, &Document::new(PROBE_SCHEMA, &report))?;
+    document::write(file, &text, true, out)?;
+    Ok(())
+}

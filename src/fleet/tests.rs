@@ -1,0 +1,136 @@
+//! Majorities of small fleets, and documents of one node.
+
+use serde_json::{Value, json};
+
+use super::{Fleet, exit_code};
+use crate::model::{Absence, FleetReport};
+
+fn doctor(host: &str, findings: &[(&str, &str, &str)]) -> Value {
+    let findings = findings.iter().map(|(id, outcome, message)| {
+        json!({ "id": id, "outcome": outcome, "severity": "error", "subject": "machine", "message": message, "evidence": [] })
+    });
+    json!({
+        "schema": "gdr.doctor/1", "gdr": "1", "host": { "source": "live", "name": host },
+        "findings": findings.collect::<Vec<_>>(),
+    })
+}
+
+fn report(documents: &[(&str, Value)]) -> FleetReport {
+    let mut fleet = Fleet::default();
+    for (source, document) in documents {
+        fleet.add(None, source, document.to_string().as_bytes());
+    }
+    fleet.report(false)
+}
+
+fn groups(report: &FleetReport) -> Vec<(&str, usize)> {
+    report
+        .groups
+        .iter()
+        .map(|group| (group.nodes.as_str(), group.differences.len()))
+        .collect()
+}
+
+#[test]
+fn two_nodes_that_differ_are_two_groups() {
+    let node = |host, text| (host, doctor(host, &[("gpu.driver", "pass", text)]));
+    let merged = report(&[node("a", "580"), node("b", "570")]);
+    assert_eq!(groups(&merged), [("a", 0), ("b", 1)]);
+    let merged = report(&[node("a", "580"), node("b", "570"), node("c", "570")]);
+    assert_eq!(groups(&merged), [("b,c", 0), ("a", 1)]);
+}
+
+/// A value that every node has differently is a name, not a difference.
+#[test]
+fn individual_facts_are_no_differences() {
+    let node = |host: &'static str| {
+        (
+            host,
+            doctor(
+                host,
+                &[("x.serial", "info", host), ("gpu.driver", "pass", "580")],
+            ),
+        )
+    };
+    let merged = report(&[node("n1"), node("n2"), node("n3"), node("n4")]);
+    assert_eq!(groups(&merged), [("n[1-4]", 0)]);
+    assert!(merged.facts.is_empty());
+}
+
+#[test]
+fn lacking_facts_are_differences() {
+    let all = [
+        ("gpu.present", "pass", "there"),
+        ("gpu.driver", "pass", "580"),
+    ];
+    let documents = [
+        ("n1", doctor("n1", &all)),
+        ("n2", doctor("n2", &all)),
+        ("n3", doctor("n3", &all[..1])),
+    ];
+    let merged = report(&documents);
+    assert_eq!(groups(&merged), [("n[1-2]", 0), ("n3", 1)]);
+    let difference = &merged.groups[1].differences[0];
+    assert_eq!(
+        (difference.fact.as_str(), difference.value.as_deref()),
+        ("gpu.driver, machine", None)
+    );
+    assert_eq!(difference.majority.as_deref(), Some("pass: 580"));
+}
+
+#[test]
+fn several_documents_of_a_host() {
+    let probe = |host| json!({ "schema": "gdr.probe/1", "gdr": "1", "host": { "source": "live", "name": host }, "probe": "host", "simulated": false, "complete": false, "results": [] });
+    let merged = report(&[("one", doctor("n1", &[])), ("two", probe("n1"))]);
+    assert_eq!((merged.summary.nodes, merged.summary.undetermined), (1, 1));
+    assert_eq!(exit_code(&merged), 3);
+    // Two reports of one kind are of two nodes.
+    let merged = report(&[("one", doctor("n1", &[])), ("two", doctor("n1", &[]))]);
+    assert_eq!(groups(&merged), [("n1,n1 (two)", 0)]);
+    assert_eq!(exit_code(&merged), 0);
+}
+
+#[test]
+fn late_report_counts() {
+    let mut fleet = Fleet::default();
+    fleet.expect(["n1".to_owned(), "n2".to_owned(), "n3".to_owned()]);
+    fleet.absent("n1", Absence::TimedOut, "no report within 60 s");
+    fleet.absent("n2", Absence::TimedOut, "no report within 60 s");
+    fleet.add(Some("n2"), "", doctor("host", &[]).to_string().as_bytes());
+    let merged = fleet.report(false);
+    let absent: Vec<(&str, Absence)> = merged
+        .absent
+        .iter()
+        .map(|absent| (absent.node.as_str(), absent.why))
+        .collect();
+    assert_eq!(
+        absent,
+        [("n1", Absence::TimedOut), ("n3", Absence::Missing)]
+    );
+    assert_eq!(
+        (merged.groups[0].nodes.as_str(), exit_code(&merged)),
+        ("n2", 1)
+    );
+}
+
+#[test]
+fn figures_of_fewer_than_four_nodes_are_not_compared() {
+    let probe = |host: &str, rate: f64| {
+        json!({ "schema": "gdr.probe/1", "gdr": "1", "host": { "source": "live", "name": host }, "probe": "host", "simulated": false,
+            "complete": true, "results": [{ "name": "x", "subject": "GPU0", "bytes": 1, "unit": "GB/s", "median": rate, "verdict": "ok", "reason": null }] })
+    };
+    let few = [
+        ("n1", probe("n1", 50.0)),
+        ("n2", probe("n2", 50.0)),
+        ("n3", probe("n3", 5.0)),
+    ];
+    assert!(report(&few).figures.is_empty());
+    let enough = [few.to_vec(), vec![("n4", probe("n4", 50.0))]].concat();
+    assert_eq!(report(&enough).figures[0].node, "n3");
+    // Less time is better.
+    let times = enough.into_iter().map(|(source, mut document)| {
+        document["results"][0]["unit"] = json!("us");
+        (source, document)
+    });
+    assert!(report(&times.collect::<Vec<_>>()).figures.is_empty());
+}

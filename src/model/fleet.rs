@@ -1,0 +1,226 @@
+//! A fleet: the reports of many nodes in one. The JSON contract `gdr.fleet/1`. Fields may be added; removing one makes `/2`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Name of the schema.
+pub const FLEET_SCHEMA: &str = "gdr.fleet/1";
+
+/// The document `gdr.fleet/1`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FleetReport {
+    /// Number of nodes by state.
+    pub summary: FleetSummary,
+    /// A report comes from simulated devices.
+    pub simulated: bool,
+    /// Every node with a report.
+    pub nodes: Vec<FleetNode>,
+    /// Nodes without a report, and why.
+    pub absent: Vec<AbsentNode>,
+    /// Versions of gdr, the most frequent first; more than one is worth a look.
+    pub versions: Vec<FleetValue>,
+    /// Nodes that are alike, the largest group first.
+    pub groups: Vec<NodeGroup>,
+    /// Findings that failed, warned or left something required open, each with its nodes.
+    pub findings: Vec<FleetFinding>,
+    /// Facts that most nodes agree on and some do not.
+    pub facts: Vec<FleetFact>,
+    /// Figures that are worse than those of the other nodes, the worst first.
+    pub figures: Vec<FleetFigure>,
+    /// The worst links between devices of a node, compared with others of their kind.
+    pub links: Vec<FleetLink>,
+    /// The links as a matrix; null without links.
+    pub heat: Option<HeatMap>,
+    /// Further notes: what was left out.
+    pub notes: Vec<String>,
+}
+
+/// Number of nodes by state.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FleetSummary {
+    /// All nodes.
+    pub nodes: usize,
+    /// Nothing failed.
+    pub ok: usize,
+    /// A check or a probe failed.
+    pub failed: usize,
+    /// Nothing failed, but something required is unknown or a probe is incomplete.
+    pub undetermined: usize,
+    /// Without a report.
+    pub absent: usize,
+}
+
+/// A node with a report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FleetNode {
+    pub name: String,
+    pub state: FleetState,
+}
+
+/// State of a node.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum FleetState {
+    /// Nothing failed.
+    #[default]
+    Ok,
+    /// Something required is unknown, or a probe is incomplete.
+    Undetermined,
+    /// A check or a probe failed.
+    Failed,
+}
+
+/// A node without a report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AbsentNode {
+    pub node: String,
+    pub why: Absence,
+    /// The reason, as a sentence.
+    pub reason: String,
+}
+
+/// Why a node has no report.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Absence {
+    /// It never arrived.
+    Missing,
+    /// It did not finish in time.
+    TimedOut,
+    /// It arrived and ended early.
+    Ended,
+    /// It has another version of gdr or of a schema.
+    Version,
+    /// Its report cannot be read.
+    Invalid,
+}
+
+impl Absence {
+    /// The word for people.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::TimedOut => "hangs",
+            Self::Ended => "ended",
+            Self::Version => "version",
+            Self::Invalid => "invalid",
+        }
+    }
+}
+
+/// A value, and the nodes that have it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FleetValue {
+    pub value: String,
+    pub count: usize,
+    /// A host list, as in `n[1-8,10]`.
+    pub nodes: String,
+}
+
+/// Nodes without a difference between them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NodeGroup {
+    pub count: usize,
+    /// A host list, as in `n[1-8,10]`.
+    pub nodes: String,
+    pub state: FleetState,
+    /// Differences from the majority of all nodes; empty if there is none.
+    pub differences: Vec<FleetDifference>,
+    /// Number of differences that are not listed.
+    pub more: usize,
+}
+
+/// A fact of a group that differs from the majority.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FleetDifference {
+    /// The fact: a check with its subject and source, or a fact of the host.
+    pub fact: String,
+    /// Its value in this group; null if the group has no such fact.
+    pub value: Option<String>,
+    /// The value of most nodes; null if most have no such fact.
+    pub majority: Option<String>,
+}
+
+/// A finding with its nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FleetFinding {
+    /// Id of the check, or name of a probe's result.
+    pub id: String,
+    /// fail, warn, unknown; of a probe wrong, impossible or slow.
+    pub outcome: String,
+    pub subject: String,
+    pub message: String,
+    pub count: usize,
+    /// A host list, as in `n[1-8,10]`.
+    pub nodes: String,
+}
+
+/// A fact that most nodes agree on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FleetFact {
+    pub fact: String,
+    /// The value of most nodes; null if most have no such fact.
+    pub majority: Option<String>,
+    pub count: usize,
+    /// Other values, with the nodes that have them.
+    pub outliers: Vec<FleetValue>,
+}
+
+/// A figure of a node that is worse than those of the other nodes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FleetFigure {
+    pub node: String,
+    /// The GPU, the pair or the port.
+    pub subject: String,
+    /// Name of the result, and its bytes.
+    pub name: String,
+    pub bytes: Option<u64>,
+    pub unit: String,
+    pub value: f64,
+    /// Median of all nodes.
+    pub median: f64,
+    /// Number of nodes that have the figure.
+    pub nodes: usize,
+    /// How much worse it is, in percent of the median.
+    pub loss: f64,
+}
+
+/// A link between two devices of a node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FleetLink {
+    pub node: String,
+    pub from: String,
+    pub to: String,
+    /// Name of the result.
+    pub name: String,
+    /// Bandwidth, GB/s.
+    pub value: f64,
+    /// Median of links of this kind, GB/s.
+    pub median: f64,
+    /// `value` as a share of `median`.
+    pub share: f64,
+}
+
+/// The links as a matrix: the worst share of each pair.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HeatMap {
+    /// Rows and columns: devices, or ranges of them if there are many.
+    pub names: Vec<String>,
+    /// `cells[from][to]`: bandwidth as a share of the median of its kind; null if it was not measured.
+    pub cells: Vec<Vec<Option<f64>>>,
+}

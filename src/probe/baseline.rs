@@ -1,0 +1,290 @@
+//! Compares the figures of a probe with recorded ones. A loss counts only if noise does not explain it.
+//!
+//! A figure is the median of its samples; of several runs, the median of their medians. Its standard error is estimated
+//! robustly: 1.4826 times the median absolute deviation (MAD) estimates the standard deviation of normal noise, and the
+//! median of n samples has 1.2533 / √n of that. With five runs or more, the spread of their medians counts too, and the larger
+//! of both. A loss is a regression if it exceeds the tolerance and three standard errors of both figures together.
+
+use std::collections::BTreeMap;
+
+use super::statistics::{Figures, mad};
+use crate::model::{
+    BYTES, Change, ChangeKind, Diff, FigureChange, MICROSECONDS, ProbeReport, ProbeResult,
+    ProbeVerdict,
+};
+
+/// A loss up to this share is never a regression: figures of one machine differ that much from day to day.
+pub const TOLERANCE: f64 = 0.07;
+
+/// Standard errors beyond which a difference is not noise: one in 740 is beyond three on the worse side.
+const ERRORS: f64 = 3.0;
+/// Standard deviations of normal noise per MAD.
+const DEVIATION: f64 = 1.4826;
+/// Standard error of a median per standard deviation, times √n: √(π/2).
+const OF_MEDIAN: f64 = 1.2533;
+/// Runs from which on the spread of their medians is known.
+const RUNS: usize = 5;
+
+/// One report of several runs of a probe. Each figure is that of the run in the middle, with the medians of all runs.
+pub fn combine(runs: Vec<ProbeReport>) -> Option<ProbeReport> {
+    let mut all: BTreeMap<Key, Vec<ProbeResult>> = BTreeMap::new();
+    let mut order: Vec<Key> = Vec::new();
+    let count = runs.len();
+    let mut runs = runs.into_iter();
+    let mut combined = runs.next()?;
+    if count == 1 {
+        return Some(combined);
+    }
+    let first = std::mem::take(&mut combined.results);
+    let mut add = |results: Vec<ProbeResult>| {
+        for result in results {
+            let key = Key::of(&result);
+            let known = all.entry(key.clone()).or_default();
+            if known.is_empty() {
+                order.push(key);
+            }
+            known.push(result);
+        }
+    };
+    add(first);
+    for run in runs {
+        combined.complete &= run.complete;
+        let new = run
+            .notes
+            .into_iter()
+            .filter(|note| !combined.notes.contains(note));
+        let new: Vec<String> = new.collect();
+        combined.notes.extend(new);
+        add(run.results);
+    }
+    let results = order.iter().filter_map(|key| middle(all.remove(key)?));
+    combined.results = results.collect();
+    Some(combined)
+}
+
+/// The worst result of several runs; of equally good ones that with the median in the middle.
+fn middle(mut results: Vec<ProbeResult>) -> Option<ProbeResult> {
+    let runs: Vec<f64> = results.iter().filter_map(|result| result.median).collect();
+    let worst = results.iter().map(|result| rank(result.verdict)).max()?;
+    let verified = results.iter().map(|result| result.verified).sum();
+    results.retain(|result| rank(result.verdict) == worst);
+    results.sort_by(|a, b| a.median.unwrap_or(0.0).total_cmp(&b.median.unwrap_or(0.0)));
+    let middle = results.swap_remove(results.len() / 2);
+    Some(ProbeResult {
+        runs,
+        verified,
+        ..middle
+    })
+}
+
+fn rank(verdict: ProbeVerdict) -> u8 {
+    match verdict {
+        ProbeVerdict::Ok => 0,
+        ProbeVerdict::NotMeasured => 1,
+        ProbeVerdict::Slow => 2,
+        ProbeVerdict::Impossible => 3,
+        ProbeVerdict::Wrong => 4,
+    }
+}
+
+/// What identifies a figure on both sides.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    subject: String,
+    name: String,
+    bytes: Option<u64>,
+    chunk: Option<u64>,
+    numa: Option<u32>,
+    backend: String,
+}
+
+impl Key {
+    fn of(result: &ProbeResult) -> Self {
+        Self {
+            subject: result.subject.clone(),
+            name: result.name.clone(),
+            bytes: result.bytes,
+            chunk: result.chunk,
+            numa: result.numa,
+            backend: result.backend.clone(),
+        }
+    }
+
+    /// The figure in a sentence.
+    fn words(&self) -> String {
+        let mut words = self.name.clone();
+        if let Some(bytes) = self.bytes {
+            words.push_str(&format!(", {bytes} bytes"));
+        }
+        if let Some(chunk) = self.chunk {
+            words.push_str(&format!(" in chunks of {chunk}"));
+        }
+        if let Some(numa) = self.numa {
+            words.push_str(&format!(", NUMA node {numa}"));
+        }
+        words
+    }
+}
+
+/// The figures of two reports. `tolerance` is the share that a figure may lose in any case.
+pub fn compare(baseline: &ProbeReport, now: &ProbeReport, tolerance: f64) -> Diff {
+    // By everything but the backend: a fallback to a slower one is a regression.
+    let by_figure = |report: &'_ ProbeReport| {
+        let mut figures: BTreeMap<Key, Vec<ProbeResult>> = BTreeMap::new();
+        let results = report.results.iter().filter(|result| result.unit != BYTES);
+        for result in results.filter(|result| result.median.is_some() || rank(result.verdict) > 2) {
+            let key = Key {
+                backend: String::new(),
+                ..Key::of(result)
+            };
+            figures.entry(key).or_default().push(result.clone());
+        }
+        figures
+    };
+    let (mut olds, news) = (by_figure(baseline), by_figure(now));
+    let mut changes = Vec::new();
+    for (key, news) in news {
+        let mut known = olds.remove(&key).unwrap_or_default();
+        for new in news {
+            let same = known.iter().position(|old| old.backend == new.backend);
+            match same.or((!known.is_empty()).then_some(0)) {
+                Some(at) => changes.extend(change(&key, &known.swap_remove(at), &new, tolerance)),
+                None => changes.push(one_sided(&key, &new, ChangeKind::Added)),
+            }
+        }
+        changes.extend(
+            known
+                .iter()
+                .map(|old| one_sided(&key, old, ChangeKind::Removed)),
+        );
+    }
+    for (key, known) in olds {
+        changes.extend(
+            known
+                .iter()
+                .map(|old| one_sided(&key, old, ChangeKind::Removed)),
+        );
+    }
+    changes.sort_by_key(|change| {
+        let regressed = change
+            .figure
+            .as_ref()
+            .is_some_and(|figure| figure.regression);
+        (!regressed, change.area.clone())
+    });
+    Diff { changes }
+}
+
+/// The figures that became worse.
+pub fn regressions(changes: &[Change]) -> impl Iterator<Item = &Change> {
+    let regressed = |change: &&Change| {
+        change
+            .figure
+            .as_ref()
+            .is_some_and(|figure| figure.regression)
+    };
+    changes.iter().filter(regressed)
+}
+
+fn one_sided(key: &Key, result: &ProbeResult, kind: ChangeKind) -> Change {
+    let text = Some(shown(result));
+    let (a, b) = match kind {
+        ChangeKind::Added => (None, text),
+        _ => (text, None),
+    };
+    Change {
+        area: key.subject.clone(),
+        fact: key.words(),
+        a,
+        b,
+        kind,
+        identity: false,
+        // Another selection of devices or sizes is no change of the machine.
+        volatile: true,
+        figure: None,
+    }
+}
+
+fn change(key: &Key, old: &ProbeResult, new: &ProbeResult, tolerance: f64) -> Option<Change> {
+    // Nothing worked before.
+    let before = Figure::of(old)?;
+    let (percent, threshold, regression) = match Figure::of(new) {
+        Some(after) => {
+            let change = after.median / before.median - 1.0;
+            let lower_is_better = new.unit == MICROSECONDS;
+            let loss = if lower_is_better { change } else { -change };
+            let threshold = (ERRORS * before.error.hypot(after.error)).max(tolerance);
+            (Some(change * 100.0), threshold, loss > threshold)
+        }
+        None => (None, tolerance, true),
+    };
+    let is_large = percent.is_none_or(|percent| percent.abs() / 100.0 > threshold);
+    let backends = old.backend != new.backend;
+    let by = |result: &ProbeResult| match backends {
+        true => format!("{} by {}", shown(result), result.backend),
+        false => shown(result),
+    };
+    Some(Change {
+        area: key.subject.clone(),
+        fact: key.words(),
+        a: Some(by(old)),
+        b: Some(by(new)),
+        kind: ChangeKind::Changed,
+        identity: false,
+        volatile: !is_large && !backends,
+        figure: Some(FigureChange {
+            percent,
+            noise: threshold * 100.0,
+            regression,
+        }),
+    })
+}
+
+fn shown(result: &ProbeResult) -> String {
+    match result.median {
+        Some(_) if rank(result.verdict) <= 2 => {
+            let figure = Figure::of(result).map_or(0.0, |figure| figure.median);
+            format!("{figure:.3} {}", result.unit)
+        }
+        _ => result.verdict.word().to_owned(),
+    }
+}
+
+/// A figure and its standard error, as a share of it.
+#[derive(Debug, Clone, Copy)]
+struct Figure {
+    median: f64,
+    error: f64,
+}
+
+impl Figure {
+    /// None if nothing valid was measured.
+    fn of(result: &ProbeResult) -> Option<Self> {
+        if rank(result.verdict) > 2 {
+            return None;
+        }
+        let runs = Figures::of(&result.runs).map(|figures| figures.median);
+        let median = runs.or(result.median).filter(|median| *median > 0.0)?;
+        let samples = result.samples as f64 * result.runs.len().max(1) as f64;
+        let within = error(result.mad.unwrap_or(0.0), samples);
+        let between = match result.runs.len() {
+            0..RUNS => 0.0,
+            runs => error(mad(&result.runs).unwrap_or(0.0), runs as f64),
+        };
+        Some(Self {
+            median,
+            error: within.max(between) / median,
+        })
+    }
+}
+
+/// Standard error of the median of `count` values. Few values underestimate their spread.
+fn error(mad: f64, count: f64) -> f64 {
+    match count < 1.0 {
+        true => 0.0,
+        false => OF_MEDIAN * DEVIATION * mad / count.sqrt() * (1.0 + 2.0 / count),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,226 @@
+//! The report of a fleet for people.
+
+use std::fmt::Write as _;
+
+use super::{SIMULATED, group_words, headline};
+use crate::model::{FleetFigure, FleetLink, FleetReport, HeatMap};
+use crate::render::Style;
+use crate::render::probe::size;
+use crate::render::text::{Tone, counted, printable, wrap};
+
+/// Most lines of each section; the JSON has more.
+const MAX_GROUPS: usize = 20;
+const MAX_DIFFERENCES: usize = 8;
+const MAX_FINDINGS: usize = 20;
+const MAX_FIGURES: usize = 10;
+/// Most rows of a heat map in a terminal.
+const MAX_ROWS: usize = 32;
+
+/// Formats the report.
+pub fn table(report: &FleetReport, style: Style) -> String {
+    let mut page = Page {
+        text: String::new(),
+        style,
+    };
+    page.head(report);
+    page.absent(report);
+    page.findings(report);
+    page.groups(report);
+    page.figures(&report.figures);
+    page.links(&report.links);
+    if let Some(heat) = &report.heat {
+        page.heat(heat);
+    }
+    for note in &report.notes {
+        page.line(Tone::Dim, "", note);
+    }
+    page.text
+}
+
+struct Page {
+    text: String,
+    style: Style,
+}
+
+impl Page {
+    /// A word in colour, and a text that is wrapped below itself.
+    fn line(&mut self, tone: Tone, word: &str, text: &str) {
+        let indent = if word.is_empty() { 0 } else { 10 };
+        let hang = " ".repeat(indent.max(2));
+        let text = wrap(&printable(text), self.style.width, indent, &hang);
+        let gap = " ".repeat(indent.saturating_sub(word.len()));
+        let word = self.style.paint(tone, word);
+        // Writing to a String cannot fail.
+        let _ = writeln!(self.text, "{word}{gap}{text}");
+    }
+
+    fn heading(&mut self, text: &str) {
+        let text = wrap(&printable(text), self.style.width, 0, "  ");
+        let _ = writeln!(self.text, "\n{}", self.style.paint(Tone::Strong, &text));
+    }
+
+    fn below(&mut self, text: &str) {
+        let text = wrap(&printable(text), self.style.width, 2, "      ");
+        let _ = writeln!(self.text, "  {text}");
+    }
+
+    fn more(&mut self, count: usize, what: &str) {
+        if count > 0 {
+            self.below(&format!("and {count} more {what}: --format json has them"));
+        }
+    }
+
+    fn head(&mut self, report: &FleetReport) {
+        if report.simulated {
+            self.line(Tone::Fair, "", SIMULATED);
+        }
+        let (tone, words) = headline(report);
+        let words = wrap(&printable(&words), self.style.width, 0, "  ");
+        let _ = writeln!(self.text, "{}", self.style.paint(tone, &words));
+        if report.versions.len() > 1 {
+            let versions = report
+                .versions
+                .iter()
+                .map(|version| format!("{} on {}", version.value, version.nodes));
+            let versions: Vec<String> = versions.collect();
+            self.line(
+                Tone::Fair,
+                "",
+                &format!("different versions of gdr: {}", versions.join("; ")),
+            );
+        }
+    }
+
+    fn absent(&mut self, report: &FleetReport) {
+        if !report.absent.is_empty() {
+            self.text.push('\n');
+        }
+        for absent in &report.absent {
+            let text = format!("{}: {}", absent.node, absent.reason);
+            self.line(Tone::Bad, &absent.why.word().to_uppercase(), &text);
+        }
+    }
+
+    fn findings(&mut self, report: &FleetReport) {
+        if !report.findings.is_empty() {
+            self.text.push('\n');
+        }
+        for finding in report.findings.iter().take(MAX_FINDINGS) {
+            let (tone, word) = match finding.outcome.as_str() {
+                "fail" => (Tone::Bad, "FAIL"),
+                "warn" => (Tone::Fair, "WARN"),
+                _ => (Tone::Dim, "UNKNOWN"),
+            };
+            let nodes = counted(finding.count, "node");
+            let text = format!(
+                "{}, {}: {} ({nodes}: {})",
+                finding.id, finding.subject, finding.message, finding.nodes
+            );
+            self.line(tone, word, &text);
+        }
+        self.more(
+            report.findings.len().saturating_sub(MAX_FINDINGS),
+            "findings",
+        );
+    }
+
+    fn groups(&mut self, report: &FleetReport) {
+        for (at, group) in report.groups.iter().enumerate().take(MAX_GROUPS) {
+            self.heading(&format!("{}: {}", group_words(group, at == 0), group.nodes));
+            for difference in group.differences.iter().take(MAX_DIFFERENCES) {
+                let value = difference.value.as_deref().unwrap_or("none");
+                let majority = difference.majority.as_deref().unwrap_or("none");
+                self.below(&format!("{}: {value}; most: {majority}", difference.fact));
+            }
+            let listed = group.differences.len().min(MAX_DIFFERENCES);
+            self.more(group.differences.len() + group.more - listed, "differences");
+        }
+        let more = report.groups.len().saturating_sub(MAX_GROUPS);
+        self.more(more, "groups");
+    }
+
+    fn figures(&mut self, figures: &[FleetFigure]) {
+        if figures.is_empty() {
+            return;
+        }
+        self.heading("figures that are worse than on the other nodes");
+        for figure in figures.iter().take(MAX_FIGURES) {
+            let bytes = figure
+                .bytes
+                .map_or(String::new(), |bytes| format!(", {}", size(bytes)));
+            self.below(&format!(
+                "{}, {}: {}{bytes}: {:.2} {unit}, the median of {} nodes is {:.2} {unit}: {:.0} % worse",
+                figure.node,
+                figure.subject,
+                figure.name,
+                figure.value,
+                figure.nodes,
+                figure.median,
+                figure.loss,
+                unit = figure.unit
+            ));
+        }
+        self.more(figures.len().saturating_sub(MAX_FIGURES), "figures");
+    }
+
+    fn links(&mut self, links: &[FleetLink]) {
+        if links.is_empty() {
+            return;
+        }
+        self.heading("slowest links, compared with the median of their kind");
+        for link in links {
+            self.below(&format!(
+                "{}: {} to {}: {:.1} of {:.1} GB/s, {:.0} % ({})",
+                link.node,
+                link.from,
+                link.to,
+                link.value,
+                link.median,
+                link.share * 100.0,
+                link.name
+            ));
+        }
+    }
+
+    /// One character a pair: tenths of the usual bandwidth.
+    fn heat(&mut self, heat: &HeatMap) {
+        if heat.names.len() > MAX_ROWS {
+            self.heading(&format!(
+                "{} devices: --format html draws the heat map of their links",
+                heat.names.len()
+            ));
+            return;
+        }
+        self.heading("links from (row) to (column) in tenths of the usual bandwidth; = is usual, . not measured");
+        let width = heat
+            .names
+            .iter()
+            .map(|name| name.chars().count())
+            .max()
+            .unwrap_or(0);
+        for (name, row) in heat.names.iter().zip(&heat.cells) {
+            let cells: String = row
+                .iter()
+                .map(|cell| self.style.paint(tone(*cell), &symbol(*cell)))
+                .collect();
+            let _ = writeln!(self.text, "  {:width$} {cells}", printable(name));
+        }
+    }
+}
+
+fn symbol(share: Option<f64>) -> String {
+    match share {
+        None => ".".to_owned(),
+        Some(share) if share >= 0.95 => "=".to_owned(),
+        Some(share) => ((share * 10.0).clamp(0.0, 9.0) as u8).to_string(),
+    }
+}
+
+fn tone(share: Option<f64>) -> Tone {
+    match share {
+        None => Tone::Dim,
+        Some(share) if share >= 0.9 => Tone::Good,
+        Some(share) if share >= 0.7 => Tone::Fair,
+        Some(_) => Tone::Bad,
+    }
+}

@@ -1,0 +1,131 @@
+//! A probe's report as a page.
+
+use super::page::{Page, mark, text};
+use super::{facts, machine, made, name};
+use crate::model::{Finding, Outcome, ProbeReport, ProbeResult, ProbeVerdict};
+use crate::render::probe::{SIMULATED, figure_or_dash, size, svg, verdict};
+use crate::render::text::Tone;
+
+pub fn probe(report: &ProbeReport, taken: &str) -> String {
+    let title = format!(
+        "gdr probe {} on {}",
+        report.probe.name(),
+        name(&report.host)
+    );
+    let mut page = Page::new(&title, &machine(&report.host));
+    if report.simulated {
+        page.verdict(Tone::Fair, SIMULATED);
+    }
+    if let Some((tone, word, rest)) = verdict(report) {
+        page.verdict(tone, &format!("{word}{rest}"));
+    }
+    for note in &report.notes {
+        page.remark(note);
+    }
+    let failed: Vec<&ProbeResult> = report
+        .results
+        .iter()
+        .filter(|result| matters(result))
+        .collect();
+    if !failed.is_empty() || !report.findings.is_empty() {
+        page.section("What is wrong");
+        let rows = failed.iter().map(|result| {
+            vec![
+                text(&result.subject),
+                mark(tone(result), result.verdict.word()),
+                text(&words(result)),
+                text(result.reason.as_deref().unwrap_or("")),
+            ]
+        });
+        page.table(
+            "Results that are not ok",
+            &["subject", "result", "test", "reason"],
+            rows.chain(report.findings.iter().filter_map(unexpected)),
+        );
+    }
+    if let Some(diff) = &report.baseline {
+        page.section("Baseline");
+        page.paragraph(&format!("Compared with {}", diff.a.source));
+        let changes = diff.changes.iter().filter_map(|change| {
+            let figure = change.figure.as_ref()?;
+            let (tone, word) = match (figure.regression, change.matters()) {
+                (true, _) => (Tone::Bad, "worse"),
+                (false, true) => (Tone::Good, "differs"),
+                (false, false) => (Tone::Dim, "as before"),
+            };
+            let percent = figure
+                .percent
+                .map_or("-".to_owned(), |percent| format!("{percent:+.1} %"));
+            Some(vec![
+                text(&change.area),
+                mark(tone, word),
+                text(&change.fact),
+                text(change.a.as_deref().unwrap_or("none")),
+                text(change.b.as_deref().unwrap_or("none")),
+                text(&percent),
+            ])
+        });
+        page.table(
+            "Figures and those of the baseline",
+            &["subject", "result", "test", "#before", "#now", "#change"],
+            changes,
+        );
+    }
+    page.section("Curves");
+    page.drawing("Curves of bandwidth over size", &svg(report));
+    page.section("Figures");
+    let rows = report.results.iter().map(|result| {
+        vec![
+            text(&result.subject),
+            text(&result.name),
+            text(&result.bytes.map_or(String::new(), size)),
+            text(&figure_or_dash(result.median)),
+            text(&result.unit),
+            text(&figure_or_dash(result.p5)),
+            text(&figure_or_dash(result.p95)),
+            text(&figure_or_dash(result.expected)),
+            mark(tone(result), result.verdict.word()),
+        ]
+    });
+    page.table(
+        "All results",
+        &[
+            "subject", "test", "#size", "#median", "unit", "#5 %", "#95 %", "#link", "result",
+        ],
+        rows,
+    );
+    facts(&mut page, &report.host);
+    page.finish(&made(taken))
+}
+
+fn matters(result: &ProbeResult) -> bool {
+    !matches!(result.verdict, ProbeVerdict::Ok | ProbeVerdict::NotMeasured)
+}
+
+fn words(result: &ProbeResult) -> String {
+    let bytes = result
+        .bytes
+        .map_or(String::new(), |bytes| format!(", {}", size(bytes)));
+    format!("{}{bytes}", result.name)
+}
+
+fn tone(result: &ProbeResult) -> Tone {
+    match result.verdict {
+        ProbeVerdict::Ok => Tone::Good,
+        ProbeVerdict::Slow => Tone::Fair,
+        ProbeVerdict::Impossible if !result.required => Tone::Fair,
+        ProbeVerdict::Wrong | ProbeVerdict::Impossible => Tone::Bad,
+        ProbeVerdict::NotMeasured => Tone::Dim,
+    }
+}
+
+fn unexpected(finding: &Finding) -> Option<Vec<String>> {
+    (finding.outcome != Outcome::Pass).then(|| {
+        vec![
+            text(&finding.subject),
+            mark(Tone::of_outcome(finding.outcome), "not as expected"),
+            text(&finding.id),
+            text(&finding.message),
+        ]
+    })
+}

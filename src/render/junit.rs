@@ -1,0 +1,171 @@
+//! JUnit XML, which CI systems show: one case for each finding, result or node.
+
+use std::fmt::Write as _;
+
+use super::doctor::Report;
+use super::svg::escape;
+use crate::model::{FleetReport, FleetState, Outcome, ProbeReport, ProbeVerdict};
+
+struct Case {
+    /// The group that CI systems show it in.
+    class: String,
+    name: String,
+    result: CaseResult,
+}
+
+enum CaseResult {
+    Passed,
+    Failed(String),
+    /// It could not be determined.
+    Error(String),
+    Skipped(String),
+}
+
+pub fn doctor(report: &Report<'_>, matters: &dyn Fn(&crate::model::Finding) -> bool) -> String {
+    let cases = report.findings.iter().map(|finding| {
+        let evidence = finding
+            .evidence
+            .iter()
+            .map(|evidence| format!("\n{}: {}", evidence.source, evidence.value));
+        let text = format!("{}{}", finding.message, evidence.collect::<String>());
+        Case {
+            class: format!("gdr.doctor.{}", finding.id),
+            name: finding.subject.clone(),
+            result: match finding.outcome {
+                Outcome::Fail => CaseResult::Failed(text),
+                Outcome::Unknown if matters(finding) => CaseResult::Error(text),
+                Outcome::Skip | Outcome::Unknown => CaseResult::Skipped(text),
+                Outcome::Pass | Outcome::Warn | Outcome::Info => CaseResult::Passed,
+            },
+        }
+    });
+    document("gdr doctor", &cases.collect::<Vec<_>>())
+}
+
+pub fn probe(report: &ProbeReport) -> String {
+    let results = report.results.iter().map(|result| {
+        let bytes = result
+            .bytes
+            .map_or(String::new(), |bytes| format!(", {bytes} bytes"));
+        let reason = result.reason.clone().unwrap_or_default();
+        Case {
+            class: format!("gdr.probe.{}", result.name),
+            name: format!("{}{bytes}", result.subject),
+            result: match result.verdict {
+                ProbeVerdict::Wrong => CaseResult::Failed(reason),
+                ProbeVerdict::Impossible if result.required => CaseResult::Failed(reason),
+                ProbeVerdict::Impossible | ProbeVerdict::NotMeasured => CaseResult::Skipped(reason),
+                ProbeVerdict::Ok | ProbeVerdict::Slow => CaseResult::Passed,
+            },
+        }
+    });
+    let findings = report.findings.iter().map(|finding| Case {
+        class: format!("gdr.probe.{}", finding.id),
+        name: finding.subject.clone(),
+        result: match finding.outcome {
+            Outcome::Fail => CaseResult::Failed(finding.message.clone()),
+            _ => CaseResult::Passed,
+        },
+    });
+    let baseline = report.baseline.iter().flat_map(|diff| &diff.changes);
+    let baseline = baseline.filter_map(|change| {
+        let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());
+        let words = format!("was {}, is {}", text(&change.a), text(&change.b));
+        Some(Case {
+            class: "gdr.probe.baseline".to_owned(),
+            name: format!("{}, {}", change.area, change.fact),
+            result: match change.figure.as_ref()?.regression {
+                true => CaseResult::Failed(words),
+                false => CaseResult::Passed,
+            },
+        })
+    });
+    let whole = Case {
+        class: "gdr.probe".to_owned(),
+        name: "complete".to_owned(),
+        result: match report.complete {
+            true => CaseResult::Passed,
+            false => CaseResult::Error(report.notes.join("\n")),
+        },
+    };
+    let cases: Vec<Case> = results
+        .chain(findings)
+        .chain(baseline)
+        .chain([whole])
+        .collect();
+    document(&format!("gdr probe {}", report.probe.name()), &cases)
+}
+
+pub fn fleet(report: &FleetReport) -> String {
+    let absent = report.absent.iter().map(|absent| Case {
+        class: "gdr.fleet.node".to_owned(),
+        name: absent.node.clone(),
+        result: CaseResult::Failed(format!("{}: {}", absent.why.word(), absent.reason)),
+    });
+    let findings = report.findings.iter().map(|finding| {
+        let text = format!("{} (on {})", finding.message, finding.nodes);
+        Case {
+            class: format!("gdr.fleet.{}", finding.id),
+            name: finding.subject.clone(),
+            result: match finding.outcome.as_str() {
+                "fail" => CaseResult::Failed(text),
+                "unknown" => CaseResult::Error(text),
+                _ => CaseResult::Passed,
+            },
+        }
+    });
+    let nodes = report.nodes.iter().map(|node| Case {
+        class: "gdr.fleet.node".to_owned(),
+        name: node.name.clone(),
+        result: match node.state {
+            FleetState::Ok => CaseResult::Passed,
+            FleetState::Failed => CaseResult::Failed("a check or a probe failed".to_owned()),
+            FleetState::Undetermined => {
+                CaseResult::Error("something required is unknown".to_owned())
+            }
+        },
+    });
+    let cases = absent.chain(nodes).chain(findings);
+    document("gdr fleet", &cases.collect::<Vec<_>>())
+}
+
+fn document(suite: &str, cases: &[Case]) -> String {
+    let count = |is: fn(&CaseResult) -> bool| cases.iter().filter(|case| is(&case.result)).count();
+    let mut out = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n\
+         <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\">\n",
+        escape(suite),
+        cases.len(),
+        count(|result| matches!(result, CaseResult::Failed(_))),
+        count(|result| matches!(result, CaseResult::Error(_))),
+        count(|result| matches!(result, CaseResult::Skipped(_)))
+    );
+    for case in cases {
+        // Writing to a String cannot fail.
+        let _ = write!(
+            out,
+            "<testcase classname=\"{}\" name=\"{}\"",
+            escape(&case.class),
+            escape(&case.name)
+        );
+        let _ = match &case.result {
+            CaseResult::Passed => writeln!(out, "/>"),
+            CaseResult::Failed(text) => result(&mut out, "failure", text),
+            CaseResult::Error(text) => result(&mut out, "error", text),
+            CaseResult::Skipped(text) => result(&mut out, "skipped", text),
+        };
+    }
+    out.push_str("</testsuite>\n</testsuites>\n");
+    out
+}
+
+fn result(out: &mut String, tag: &str, text: &str) -> std::fmt::Result {
+    let (first, lines) = text.split_once('\n').unwrap_or((text, ""));
+    let lines: Vec<String> = lines.lines().map(escape).collect();
+    writeln!(
+        out,
+        "><{tag} message=\"{}\">{}</{tag}></testcase>",
+        escape(first),
+        lines.join("\n")
+    )
+}

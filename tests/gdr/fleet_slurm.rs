@@ -1,0 +1,234 @@
+//! Fleets under a real Slurm with eight nodes, each with a snapshot of its own: one is broken, one never starts gdr, one hangs, one is
+//! killed. Also what Slurm's prolog and health check do with gdr.
+
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::Value;
+
+use crate::support::{Gdr, Node, Slurm, script};
+
+const GDR: &str = env!("CARGO_BIN_EXE_gdr");
+
+/// Writes `n1.json` to `n8.json`: equal nodes, but `n4`, whose switch port redirects a GPU's traffic.
+fn snapshots(dir: &Path) {
+    let record = |name: &str, node: &Node| {
+        let root = node.laid_out();
+        let run = Gdr::new()
+            .sysroot(root.path())
+            .args(["snapshot", "-o"])
+            .args([dir.join(name)])
+            .run();
+        run.assert_code(0);
+    };
+    record("good.json", &Node::good());
+    let mut broken = Node::good();
+    let port = broken.at("0000:17:02.0");
+    port.acs_ctl = Some(serde_json::from_value("001d".into()).expect("a number"));
+    record("n4.json", &broken);
+    for name in ["n1", "n2", "n3", "n5", "n6", "n7", "n8"] {
+        std::fs::copy(dir.join("good.json"), dir.join(format!("{name}.json"))).expect("a copy");
+    }
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+fn absent(report: &Value) -> Vec<(&str, &str)> {
+    let nodes = report["absent"].as_array().expect("nodes").iter();
+    nodes
+        .map(|node| {
+            (
+                node["node"].as_str().expect("a name"),
+                node["why"].as_str().expect("a reason"),
+            )
+        })
+        .collect()
+}
+
+#[test]
+#[ignore = "needs root and slurm (Debian: slurmctld, slurmd, slurm-client, munge)"]
+fn nodes_that_are_broken_missing_hanging_or_killed_are_named() {
+    let slurm = Slurm::start("");
+    let work = slurm.dir.path().join("work");
+    snapshots(&work);
+    // All is well but for n4.
+    let script = format!(
+        "exec {GDR} --from $SLURMD_NODENAME.json fleet doctor --format json --arrival 20\n"
+    );
+    let run = slurm.on_all_nodes(&script, &[]);
+    let report = json(&run);
+    assert_eq!(absent(&report), [], "{report:#}");
+    assert_eq!(report["summary"]["nodes"], 8);
+    assert_eq!(report["groups"][0]["nodes"], "n[1-3,5-8]");
+    assert_eq!(report["groups"][1]["nodes"], "n4");
+    let finding = report["findings"]
+        .as_array()
+        .expect("findings")
+        .iter()
+        .find(|finding| finding["id"] == "pcie.acs")
+        .expect("a finding");
+    assert_eq!(
+        (&finding["nodes"], &finding["subject"]),
+        (&Value::from("n4"), &Value::from("0000:17:02.0"))
+    );
+    assert_eq!(slurm.left_behind(), [""; 0]);
+    // A node that never starts gdr, one whose snapshot never comes, one that is killed.
+    let script = format!(
+        "run() {{ exec {GDR} --from \"$1\" fleet doctor --format json --arrival 5 --timeout 4; }}\n\
+         case $SLURMD_NODENAME in\n\
+         n5) exit 0 ;;\n\
+         n7) mkfifo silent; run silent ;;\n\
+         n8) {GDR} --from silent fleet doctor --arrival 5 --timeout 60 & sleep 1.5; kill -9 $!; exit 0 ;;\n\
+         *) run $SLURMD_NODENAME.json ;;\n\
+         esac\n"
+    );
+    let run = slurm.on_all_nodes(&script, &[]);
+    let report = json(&run);
+    assert_eq!(
+        absent(&report),
+        [("n5", "missing"), ("n7", "timed_out"), ("n8", "ended")],
+        "{report:#}"
+    );
+    assert_eq!(report["groups"][0]["nodes"], "n[1-3,6]");
+    assert_eq!(report["groups"][1]["nodes"], "n4");
+    assert_eq!(run.status.code(), Some(1));
+    assert_eq!(slurm.left_behind(), [""; 0]);
+    // Several tasks of a node are one node.
+    let script = format!("exec {GDR} --from good.json fleet topo --arrival 20\n");
+    let run = slurm.on_all_nodes(&script, &["--ntasks-per-node=2"]);
+    let text = String::from_utf8_lossy(&run.stdout);
+    assert!(
+        text.starts_with("ok: 8 nodes: 8 ok\n"),
+        "{text}{}",
+        String::from_utf8_lossy(&run.stderr)
+    );
+    assert!(text.contains("8 nodes are alike: n[1-8]"), "{text}");
+}
+
+/// A program that answers for each node from its snapshot, and the scripts of `integrations/slurm` that call it.
+fn scripts(work: &Path) {
+    let gdr = format!(
+        "#!/bin/sh\nexec {GDR} --from {}/$SLURMD_NODENAME.json \"$@\"\n",
+        work.display()
+    );
+    script(&work.join("gdr"), &gdr);
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("integrations/slurm");
+    for name in ["health-check.sh", "prolog.sh", "epilog.sh"] {
+        let text = format!(
+            "#!/bin/sh\nexport GDR_CONF={}/integrations.conf\nexec {}/{name}\n",
+            work.display(),
+            scripts.display()
+        );
+        script(&work.join(name), &text);
+    }
+}
+
+/// A Slurm that calls these scripts; without their configuration they find no gdr, and leave all nodes as they are.
+fn slurm(work: &Path, more: &str) -> Slurm {
+    std::fs::set_permissions(work, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .expect("permissions");
+    snapshots(work);
+    scripts(work);
+    let slurm = Slurm::start(&more.replace("@DIR@", &work.display().to_string()));
+    // Slurm passes on the name of the node alone, not where its configuration is.
+    let conf = format!(
+        "GDR={}/gdr\nGDR_OPTIONS='--only pcie.acs'\nexport SLURM_CONF={}/slurm.conf\n",
+        work.display(),
+        slurm.dir.path().display()
+    );
+    std::fs::write(work.join("integrations.conf"), conf).expect("a file");
+    slurm
+}
+
+/// State and reason of a node.
+fn node(slurm: &Slurm, name: &str) -> String {
+    slurm
+        .control(&["sinfo", "-h", "-N", "-n", name, "-o", "%T %E"])
+        .trim()
+        .to_owned()
+}
+
+#[test]
+#[ignore = "needs root and slurm (Debian: slurmctld, slurmd, slurm-client, munge)"]
+fn health_check_drains_the_broken_node_and_resumes_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let work = dir.path();
+    let slurm = slurm(
+        work,
+        "HealthCheckProgram=@DIR@/health-check.sh\nHealthCheckInterval=3\nHealthCheckNodeState=ANY",
+    );
+    slurm.wait("a node that is drained", |slurm| {
+        node(slurm, "n4").starts_with("drained")
+    });
+    let drained = node(&slurm, "n4");
+    assert!(
+        drained.starts_with("drained gdr: ") && drained.contains("pcie.acs (0000:17:02.0)"),
+        "{drained}"
+    );
+    // Another reason stays, and all other nodes work.
+    slurm.control(&[
+        "scontrol",
+        "update",
+        "nodename=n2",
+        "state=drain",
+        "reason=disk",
+    ]);
+    let run = slurm
+        .command("srun")
+        .args(["-N6", "-x", "n2,n4", "hostname"])
+        .output()
+        .expect("srun");
+    assert!(
+        run.status.success(),
+        "{}",
+        String::from_utf8_lossy(&run.stderr)
+    );
+    std::fs::copy(work.join("good.json"), work.join("n4.json")).expect("a copy");
+    slurm.wait("the node that is well again", |slurm| {
+        node(slurm, "n4").starts_with("idle")
+    });
+    assert_eq!(node(&slurm, "n2"), "drained disk");
+}
+
+#[test]
+#[ignore = "needs root and slurm (Debian: slurmctld, slurmd, slurm-client, munge)"]
+fn prolog_and_epilog_fail_only_the_node_of_their_job() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let work = dir.path();
+    let slurm = slurm(
+        work,
+        "Prolog=@DIR@/prolog.sh\nEpilog=@DIR@/epilog.sh\nPrologFlags=Alloc",
+    );
+    let on = |nodes: &str| {
+        slurm
+            .command("timeout")
+            .args(["20", "srun", "--no-kill", "-w", nodes, "hostname"])
+            .output()
+            .expect("srun")
+    };
+    assert!(on("n1").status.success());
+    // Slurm drains the node with its own reason, and the job does not run there.
+    assert!(!on("n4").status.success());
+    slurm.wait("a node that is drained", |slurm| {
+        node(slurm, "n4").contains("Prolog error")
+    });
+    for name in ["n1", "n2", "n3", "n5", "n6", "n7", "n8"] {
+        let state = node(&slurm, name);
+        assert!(!state.contains("drain"), "{name}: {state}");
+    }
+    // A node that a job leaves broken takes no other.
+    std::fs::copy(work.join("n4.json"), work.join("broken.json")).expect("a copy");
+    let breaks = format!("cp {0}/broken.json {0}/n6.json", work.display());
+    let run = slurm
+        .command("srun")
+        .args(["-w", "n6", "sh", "-c", &breaks])
+        .output();
+    assert!(run.expect("srun").status.success());
+    slurm.wait("a node that its epilog drains", |slurm| {
+        node(slurm, "n6").contains("Epilog error")
+    });
+    assert!(on("n3").status.success());
+}

@@ -1,0 +1,527 @@
+//! The scripts and configurations of `integrations/`, each with the program that calls it or with what that program requires. Slurm
+//! itself runs its scripts in `fleet_slurm`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::{Gdr, Node, free_port, script};
+
+const ACS: &str = "gdr: pcie.acs (0000:17:02.0): The downstream port 0000:17:02.0 redirects";
+
+fn integrations() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("integrations")
+}
+
+/// A machine, and a gdr that looks at it.
+struct Place {
+    dir: TempDir,
+    machine: TempDir,
+}
+
+impl Place {
+    fn new(node: &Node) -> Self {
+        let place = Self {
+            dir: tempfile::tempdir().expect("a directory"),
+            machine: node.laid_out(),
+        };
+        let gdr = env!("CARGO_BIN_EXE_gdr");
+        let at = place.machine.path().display();
+        script(
+            &place.gdr(),
+            &format!("#!/bin/sh\nexec {gdr} --sysroot {at} \"$@\"\n"),
+        );
+        place
+    }
+
+    fn good() -> Self {
+        Self::new(&Node::good())
+    }
+
+    /// Switch port 17:02.0 redirects a GPU's traffic.
+    fn broken() -> Self {
+        let mut node = Node::good();
+        node.at("0000:17:02.0").acs_ctl =
+            Some(serde_json::from_value("001d".into()).expect("a number"));
+        Self::new(&node)
+    }
+
+    fn gdr(&self) -> PathBuf {
+        self.dir.path().join("gdr")
+    }
+
+    fn run(&self, program: impl AsRef<std::ffi::OsStr>, args: &[&str]) -> Output {
+        let mut command = Command::new(program);
+        command.args(args).env("GDR", self.gdr());
+        command.output().expect("a program")
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn line_is_one_short_line_whatever_the_names() {
+    let mut node = Node::good();
+    let evil = format!("mlx5_0\u{1b}[31m\u{202e}{}", "x".repeat(300));
+    node.at("0000:1b:00.0").rdma.as_mut().expect("a NIC").state = Some("1: DOWN".to_owned());
+    node.at("0000:1b:00.0").rdma.as_mut().expect("a NIC").board = Some(evil.clone());
+    node.gpu(0)["name"] = json!({ "known": evil });
+    for profile in ["rdma", "all"] {
+        let machine = node.laid_out();
+        let run = Gdr::new()
+            .sysroot(machine.path())
+            .args(["doctor", "--profile", profile, "--format", "line"])
+            .run();
+        let line = run.stdout.strip_suffix('\n').expect("a line");
+        assert!(line.starts_with("gdr: "), "{line}");
+        assert!(line.chars().count() <= 240, "{line}");
+        assert!(
+            line.chars().all(|c| !c.is_control() && c != '\u{202e}'),
+            "{line}"
+        );
+    }
+    let run = |place: &Place, args: &[&str]| {
+        let output = place.run(
+            place.gdr(),
+            &[&["doctor", "--format", "line"], args].concat(),
+        );
+        (output.status.code(), text(&output.stdout))
+    };
+    let acs = ["--only", "pcie.acs"];
+    assert_eq!(
+        run(&Place::good(), &acs),
+        (Some(0), "gdr: nothing failed\n".to_owned())
+    );
+    let (code, line) = run(&Place::good(), &["--only", "rdma.device"]);
+    assert_eq!(code, Some(3));
+    assert!(
+        line.starts_with("gdr: unknown: rdma.device (mlx5_0)"),
+        "{line}"
+    );
+    let (code, line) = run(&Place::broken(), &acs);
+    assert_eq!(code, Some(1));
+    assert!(line.starts_with(ACS), "{line}");
+}
+
+/// Slurm's health check changes a node only where it should. Stand-ins for scontrol and logger print what they are called with.
+#[test]
+fn slurm_health_check_keeps_other_reasons_and_unknown_nodes() {
+    let scontrol = "#!/bin/sh\n[ \"$1\" = -o ] || { echo \"$*\"; exit; }\n\
+        echo \"NodeName=n1 State=$STATE Weight=1 Reason=$REASON [root@2026-11-24T12:00:00]\"\n";
+    let check = |place: &Place, options: &str, state: &str, reason: &str| {
+        let at = place.dir.path();
+        script(&at.join("scontrol"), scontrol);
+        script(&at.join("logger"), "#!/bin/sh\necho \"$*\"\n");
+        let conf = at.join("integrations.conf");
+        let gdr = place.gdr();
+        let text = format!("GDR={}\nGDR_OPTIONS='--only {options}'\n", gdr.display());
+        fs::write(&conf, text).expect("a file");
+        let output = Command::new(integrations().join("slurm/health-check.sh"))
+            .env("PATH", format!("{}:/usr/bin:/bin", at.display()))
+            .env("GDR_CONF", conf)
+            .envs([
+                ("SLURMD_NODENAME", "n1"),
+                ("STATE", state),
+                ("REASON", reason),
+            ])
+            .output();
+        String::from_utf8_lossy(&output.expect("the script").stdout).into_owned()
+    };
+    let (good, broken) = (Place::good(), Place::broken());
+    let drains = format!("update nodename=n1 state=drain reason={ACS}");
+    for (state, reason) in [("IDLE", ""), ("IDLE+DRAIN", "gdr: gpu.present (GPU1)")] {
+        let done = check(&broken, "pcie.acs", state, reason);
+        assert!(done.starts_with(&drains), "{state}: {done}");
+    }
+    assert_eq!(check(&broken, "pcie.acs", "IDLE+DRAIN", "disk"), "");
+    assert_eq!(check(&good, "pcie.acs", "IDLE+DRAIN", "disk"), "");
+    assert_eq!(check(&good, "pcie.acs", "IDLE", ""), "");
+    assert_eq!(
+        check(&good, "pcie.acs", "IDLE+DRAIN", "gdr: x"),
+        "update nodename=n1 state=resume\n"
+    );
+    // Unknown is no pass, and an option that gdr does not take is no failure of the node.
+    for (options, words) in [
+        ("rdma.device", "gdr: unknown: rdma.device"),
+        ("nonsense", "gdr doctor ended with 2"),
+    ] {
+        let done = check(&good, options, "IDLE+DRAIN", "gdr: x");
+        let logged = format!("-t gdr-health-check n1: {words}");
+        assert!(done.starts_with(&logged), "{done}");
+    }
+}
+
+/// NHC runs checks as bash functions, which call its `die` with a status and a reason.
+#[test]
+fn nhc_check_dies_with_what_failed() {
+    let check = |place: &Place, options: &str| {
+        let program = format!(
+            "die() {{ echo \"die $1 $2\"; }}; . {}/nhc/gdr.nhc; check_gdr {options}; echo \"returned $?\"",
+            integrations().display()
+        );
+        text(&place.run("bash", &["-c", &program]).stdout)
+    };
+    let acs = "--only pcie.acs";
+    assert_eq!(check(&Place::good(), acs), "returned 0\n");
+    // NHC knows no third outcome: unknown marks no node.
+    assert_eq!(check(&Place::good(), "--only rdma.device"), "returned 0\n");
+    let failed = check(&Place::broken(), acs);
+    assert!(
+        failed.starts_with(&format!("die 1 check_gdr:  {ACS}"))
+            && failed.ends_with("\nreturned 1\n"),
+        "{failed}"
+    );
+    assert_eq!(
+        check(&Place::good(), "--only nonsense"),
+        "die 1 check_gdr:  gdr doctor ended with 2\nreturned 1\n"
+    );
+}
+
+/// The keys and rules are those that NPD's loader has: pkg/custompluginmonitor/types and pkg/types in its v0.8.19.
+#[test]
+fn npd_configuration_is_as_its_loader_requires() {
+    let config = fs::read(integrations().join("node-problem-detector/gdr-monitor.json"));
+    let config: Value = serde_json::from_slice(&config.expect("a file")).expect("JSON");
+    let keys = |value: &Value| -> Vec<String> {
+        let object = value.as_object().expect("an object");
+        object.keys().cloned().collect()
+    };
+    for (place, value, known) in [
+        (
+            "the file",
+            &config,
+            &[
+                "plugin",
+                "pluginConfig",
+                "source",
+                "conditions",
+                "rules",
+                "metricsReporting",
+            ][..],
+        ),
+        (
+            "pluginConfig",
+            &config["pluginConfig"],
+            &[
+                "invoke_interval",
+                "timeout",
+                "max_output_length",
+                "concurrency",
+                "enable_message_change_based_condition_update",
+                "skip_initial_status",
+            ],
+        ),
+        (
+            "a condition",
+            &config["conditions"][0],
+            &["type", "reason", "message"],
+        ),
+        (
+            "a rule",
+            &config["rules"][0],
+            &["type", "condition", "reason", "path", "args", "timeout"],
+        ),
+    ] {
+        for key in keys(value) {
+            assert!(known.contains(&key.as_str()), "{place}: {key}");
+        }
+    }
+    let seconds = |value: &Value| -> u64 {
+        let text = value.as_str().and_then(|text| text.strip_suffix('s'));
+        text.and_then(|text| text.parse().ok()).expect("seconds")
+    };
+    let rule = &config["rules"][0];
+    assert_eq!(config["plugin"], "custom");
+    assert_eq!(rule["type"], "permanent");
+    assert_eq!(rule["condition"], config["conditions"][0]["type"]);
+    assert!(seconds(&rule["timeout"]) <= seconds(&config["pluginConfig"]["timeout"]));
+    let path = rule["path"].as_str().expect("a path");
+    let installed = path.strip_prefix("/usr/share/gdr/integrations/");
+    assert!(
+        integrations()
+            .join(installed.expect("a path of the package"))
+            .is_file(),
+        "{path}"
+    );
+}
+
+/// 0 is well, 1 a problem, all else unknown.
+#[test]
+fn npd_plugin_answers_by_exit_status() {
+    let plugin = integrations().join("node-problem-detector/gdr-npd.sh");
+    let ask = |place: &Place, options: &[&str]| {
+        let output = place.run(&plugin, options);
+        (output.status.code(), text(&output.stdout))
+    };
+    let acs = ["--only", "pcie.acs"];
+    assert_eq!(
+        ask(&Place::good(), &acs),
+        (Some(0), "GPUDirect works\n".to_owned())
+    );
+    let (code, message) = ask(&Place::broken(), &acs);
+    assert_eq!(code, Some(1));
+    // NPD cuts at bytes.
+    assert!(
+        message.starts_with(ACS) && message.trim_end().len() <= 240,
+        "{message}"
+    );
+    let (code, message) = ask(&Place::good(), &["--only", "rdma.device"]);
+    assert_eq!(code, Some(2));
+    assert!(
+        message.starts_with("gdr: unknown: rdma.device"),
+        "{message}"
+    );
+    assert_eq!(
+        ask(&Place::good(), &["--only", "nonsense"]),
+        (Some(2), "gdr doctor ended with 2\n".to_owned())
+    );
+}
+
+#[test]
+#[ignore = "needs promtool and systemd-analyze (Debian: prometheus, systemd)"]
+fn metrics_are_replaced_whole_and_promtool_accepts_them() {
+    let unit = integrations().join("prometheus/gdr-metrics.sh");
+    let place = Place::broken();
+    let at = tempfile::tempdir().expect("a directory");
+    let directory = at.path().display().to_string();
+    let output = place.run(&unit, &[&directory]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let file = at.path().join("gdr.prom");
+    let metrics = fs::read_to_string(&file).expect("metrics");
+    assert!(
+        metrics.contains("gdr_finding{check=\"pcie.acs\",subject=\"0000:17:02.0\",severity=\"error\",outcome=\"fail\"} 1"),
+        "{metrics}"
+    );
+    let check = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(fs::File::open(&file).expect("a file"))
+        .output()
+        .expect("promtool");
+    assert!(check.status.success(), "{}", text(&check.stderr));
+    // A gdr that cannot run leaves the old metrics, whose age then shows it.
+    script(&place.gdr(), "#!/bin/sh\necho half a li\nexit 2\n");
+    assert_eq!(place.run(&unit, &[&directory]).status.code(), Some(2));
+    assert_eq!(fs::read_to_string(&file).expect("metrics"), metrics);
+    assert_eq!(fs::read_dir(at.path()).expect("a directory").count(), 1);
+    // systemd accepts the units once the script is where they say.
+    let units = at.path().join("units");
+    fs::create_dir(&units).expect("a directory");
+    for name in ["gdr-metrics.service", "gdr-metrics.timer"] {
+        let text = fs::read_to_string(integrations().join("prometheus").join(name));
+        let text = text.expect("a unit").replace(
+            "/usr/share/gdr/integrations",
+            &integrations().display().to_string(),
+        );
+        fs::write(units.join(name), text).expect("a unit");
+    }
+    let verify = Command::new("systemd-analyze")
+        .args(["verify", "--man=no"])
+        .arg(units.join("gdr-metrics.service"))
+        .arg(units.join("gdr-metrics.timer"))
+        .output()
+        .expect("systemd-analyze");
+    assert!(verify.status.success(), "{}", text(&verify.stderr));
+    assert!(
+        !text(&verify.stderr).contains("gdr-metrics"),
+        "{}",
+        text(&verify.stderr)
+    );
+}
+
+/// A Python program with the packages of `.ci/kubernetes.txt`.
+fn python(program: &str, args: &[&Path]) -> Output {
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/tools");
+    let mut command = Command::new("python3");
+    command.args(["-c", program]).args(args);
+    command.env("PYTHONPATH", tools);
+    command.output().expect("python3")
+}
+
+/// Whether a manifest is valid for the newest Kubernetes that the package knows, without unknown fields.
+fn validate(file: &Path) -> Result<(), String> {
+    const PROGRAM: &str = "import sys, yaml, kubernetes_validate as kv\n\
+        for document in yaml.safe_load_all(open(sys.argv[1])):\n    \
+        kv.validate(document, kv.latest_version(), strict=True)\n    \
+        print(document['kind'])\n";
+    let output = python(PROGRAM, &[file]);
+    if output.status.success() && !output.stdout.is_empty() {
+        Ok(())
+    } else {
+        Err(text(&output.stderr))
+    }
+}
+
+#[test]
+#[ignore = "needs kubernetes-validate (pip install --target target/tools -r .ci/kubernetes.txt)"]
+fn manifests_are_valid_for_kubernetes() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for name in ["daemonset.yaml", "indexed-job.yaml"] {
+        let file = integrations().join("kubernetes").join(name);
+        assert_eq!(validate(&file), Ok(()), "{name}");
+        let wrong = fs::read_to_string(&file).expect("a manifest");
+        let wrong = wrong.replace("hostNetwork: true", "hostNetworks: true");
+        let at = dir.path().join(name);
+        fs::write(&at, wrong).expect("a file");
+        let error = validate(&at).expect_err("an unknown field");
+        assert!(error.contains("hostNetworks"), "{error}");
+    }
+}
+
+/// The arguments and variables of the job, as its pods get them.
+#[test]
+#[ignore = "needs kubernetes-validate (pip install --target target/tools -r .ci/kubernetes.txt)"]
+fn job_runs_as_its_manifest_says() {
+    const PROGRAM: &str = "import sys, json, yaml\n\
+        print(json.dumps(list(yaml.safe_load_all(open(sys.argv[1])))))\n";
+    let file = integrations().join("kubernetes/indexed-job.yaml");
+    let documents = python(PROGRAM, &[&file]).stdout;
+    let documents: Value = serde_json::from_slice(&documents).expect("JSON");
+    let job = &documents[1];
+    let container = &job["spec"]["template"]["spec"]["containers"][0];
+    let list = |name: &str| container[name].as_array().expect("a list");
+    let args = list("args").iter().map(|arg| arg.as_str().expect("a text"));
+    let place = Place::good();
+    let port = free_port();
+    let pods = job["spec"]["completions"].as_u64().expect("a number");
+    let pods = (0..pods).map(|index| {
+        let mut command = Command::new(place.gdr());
+        command.args(args.clone()).args(["--format", "json"]);
+        for variable in list("env") {
+            let name = variable["name"].as_str().expect("a name");
+            let value = match name {
+                "GDR_FLEET_HOST" => "127.0.0.1".to_owned(),
+                "GDR_FLEET_NODE" => format!("worker-{index}"),
+                "GDR_PROBE_SECRET" => "5a".repeat(32),
+                _ => variable["value"].as_str().expect("a value").to_owned(),
+            };
+            command.env(name, value);
+        }
+        command
+            .env("JOB_COMPLETION_INDEX", index.to_string())
+            .env("GDR_FLEET_PORT", &port)
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .expect("gdr")
+    });
+    let pods: Vec<_> = pods.collect();
+    let outputs = pods
+        .into_iter()
+        .map(|pod| pod.wait_with_output().expect("gdr"));
+    let outputs: Vec<Output> = outputs.collect();
+    let report: Value = serde_json::from_slice(&outputs[0].stdout).expect("JSON");
+    assert_eq!(report["groups"][0]["nodes"], "worker-[0-3]", "{report:#}");
+    assert_eq!(report["absent"], json!([]));
+}
+
+#[test]
+#[ignore = "needs jq"]
+fn nodes_are_labelled_by_a_report() {
+    let label = integrations().join("kubernetes/label-nodes.sh");
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = dir.path().join("log");
+    script(
+        &dir.path().join("kubectl"),
+        &format!("#!/bin/sh\necho \"$*\" >> {}\n", log.display()),
+    );
+    let path = format!("{}:/usr/bin:/bin", dir.path().display());
+    let run = |report: &Value| {
+        let file = dir.path().join("report.json");
+        fs::write(&file, report.to_string()).expect("a file");
+        let mut command = Command::new(&label);
+        command.arg(&file).env("PATH", &path);
+        command.output().expect("the script")
+    };
+    // A report that gdr makes: one node is well, one fails, one has no report.
+    let reports = dir.path().join("reports");
+    fs::create_dir(&reports).expect("a directory");
+    for (name, place) in [("worker-1", Place::good()), ("worker-2", Place::broken())] {
+        let args = ["doctor", "--only", "pcie.acs", "--format", "json"];
+        let document = place.run(place.gdr(), &args).stdout;
+        fs::write(reports.join(format!("{name}.json")), document).expect("a file");
+    }
+    let merged = Gdr::new()
+        .args(["fleet", "report", "--format", "json", "--by-file"])
+        .args(["--nodes", "worker-[1-3]"])
+        .args([&reports])
+        .run();
+    merged.assert_code(1);
+    let mut report: Value = serde_json::from_str(&merged.stdout).expect("JSON");
+    let output = run(&report);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(
+        fs::read_to_string(&log).expect("a log"),
+        "label node worker-1 --overwrite gdr.io/gpudirect-rdma=ready\n\
+         label node worker-2 gdr.io/gpudirect-rdma-\n\
+         label node worker-3 gdr.io/gpudirect-rdma-\n"
+    );
+    // No name becomes an option of kubectl, and no other document is taken.
+    fs::remove_file(&log).expect("a log");
+    for name in ["--all", "a b", "$(id)", "worker-1\nworker-2", ""] {
+        report["nodes"] = json!([{ "name": name, "state": "ok" }]);
+        report["absent"] = json!([]);
+        run(&report);
+    }
+    assert!(!log.exists(), "{:?}", fs::read_to_string(&log));
+    report["schema"] = json!("gdr.doctor/1");
+    let output = run(&report);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("not a report of gdr fleet"));
+}
+
+/// Every expression of the dashboard is PromQL, and asks for metrics that exist.
+#[test]
+#[ignore = "needs promtool (Debian: prometheus)"]
+fn dashboard_asks_for_metrics_that_exist() {
+    let file = integrations().join("grafana/gdr-dashboard.json");
+    let dashboard: Value = serde_json::from_slice(&fs::read(file).expect("a file")).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array());
+    let queries: Vec<&str> = targets
+        .flatten()
+        .map(|target| target["expr"].as_str().expect("an expression"))
+        .collect();
+    assert!(queries.len() > 5 && panels.iter().all(|panel| panel["targets"].is_array()));
+    let rules: Vec<Value> = queries
+        .iter()
+        .enumerate()
+        .map(|(at, query)| json!({ "record": format!("gdr:panel:{at}"), "expr": query }))
+        .collect();
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("rules.json");
+    let groups = json!({ "groups": [{ "name": "gdr", "rules": rules }] });
+    fs::write(&file, groups.to_string()).expect("a file");
+    let check = Command::new("promtool")
+        .args(["check", "rules"])
+        .arg(&file)
+        .output();
+    let check = check.expect("promtool");
+    assert!(
+        check.status.success(),
+        "{}{}",
+        text(&check.stdout),
+        text(&check.stderr)
+    );
+    let place = Place::good();
+    let metrics = place
+        .run(place.gdr(), &["doctor", "--format", "prometheus"])
+        .stdout;
+    let metrics = text(&metrics);
+    let words = queries
+        .iter()
+        .flat_map(|query| query.split(|c: char| !c.is_alphanumeric() && c != '_'));
+    let mut names: Vec<&str> = words.filter(|word| word.starts_with("gdr_")).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert!(names.len() > 2, "{names:?}");
+    for name in names {
+        assert!(
+            metrics.contains(&format!("\n# TYPE {name} gauge\n")),
+            "{name}"
+        );
+    }
+}
