@@ -11,6 +11,15 @@ use crate::libraries::{Content, File, Library, workspace};
 
 pub const MAINTAINER: &str = "gdr maintainers <gdr@localhost.invalid>";
 pub const LICENSE: &str = "MIT OR Apache-2.0";
+/// Programs that call gdr: directories of `integrations/`.
+const INTEGRATIONS: [&str; 6] = [
+    "grafana",
+    "kubernetes",
+    "nhc",
+    "node-problem-detector",
+    "prometheus",
+    "slurm",
+];
 
 #[derive(Default)]
 pub struct Package {
@@ -132,6 +141,13 @@ fn gdr(format: Format, layout: &Layout, built: &Built) -> anyhow::Result<Package
     ] {
         for (name, bytes) in directory(from)? {
             files.push(File::new(format!("{to}/{name}"), 0o644, bytes));
+        }
+    }
+    for caller in INTEGRATIONS {
+        for (name, bytes) in directory(&format!("integrations/{caller}"))? {
+            let mode = if name.ends_with(".sh") { 0o755 } else { 0o644 };
+            let path = format!("share/gdr/integrations/{caller}/{name}");
+            files.push(File::new(path, mode, bytes));
         }
     }
     if format != Format::Tar {
