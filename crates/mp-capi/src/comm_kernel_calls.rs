@@ -36,7 +36,7 @@ pub extern "C" fn comm_prepare_wait_ready(rank: c_int) -> c_int {
 ///
 /// # Safety
 ///
-/// As [`comm_isend_on_stream`], without a stream.
+/// As `comm_isend_on_stream`, without a stream.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn comm_prepare_isend(
     buf: *mut c_void,
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn comm_prepare_isend(
     }
 }
 
-/// Collects waits for requests. They stay as they are: [`comm_flush`] frees them.
+/// Collects waits for requests. They stay as they are: `comm_flush` frees them.
 ///
 /// # Safety
 ///
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn comm_prepare_wait_all(count: c_int, reqs: *mut Handle) 
     })
 }
 
-/// The collected descriptors, in memory that kernels read; valid for 127 more calls. NULL without [`comm_init`].
+/// The collected descriptors, in memory that kernels read; valid for 127 more calls. NULL without `comm_init`.
 #[unsafe(no_mangle)]
 pub extern "C" fn comm_prepared_requests() -> *mut DevDescs {
     let mut found = std::ptr::null_mut();

@@ -24,7 +24,7 @@ pub enum Message {
     Part(String),
     /// The document is complete.
     Finished,
-    /// From rank 0: it has read the last [`WINDOW`] parts.
+    /// From rank 0: it has read the last `WINDOW` parts.
     Next,
     /// There is no document.
     Failed { why: Absence, reason: String },
