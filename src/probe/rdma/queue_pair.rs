@@ -94,6 +94,7 @@ pub enum ActiveQueuePair {
     Verbs {
         pair: Box<QueuePair<Rts>>,
         datagram: Option<Datagram>,
+        inline_bytes: usize,
     },
     Sim(Simulated),
 }
@@ -142,12 +143,7 @@ impl Unconnected {
             receive_depth: BUFFERS,
             // The first SGE takes the GRH of a datagram.
             receive_pieces: if transport == Transport::Ud { 2 } else { 1 },
-            // The CPU copies inline data, and cannot read GPU memory.
-            inline_bytes: if end.selection.memory_path.is_none() {
-                INLINE
-            } else {
-                0
-            },
+            inline_bytes: inline_bytes(end, INLINE),
             ..QueuePairOptions::of(transport, DEPTH)
         };
         let pair = domain.queue_pair(options, &sent, &received)?;
@@ -229,7 +225,14 @@ impl Unconnected {
                 };
                 let completions = [sent, received].map(Completions::Verbs);
                 let pair = Box::new(pair);
-                Ok((ActiveQueuePair::Verbs { pair, datagram }, completions))
+                // A driver may give more than was requested.
+                let inline_bytes = inline_bytes(end, pair.inline_bytes()) as usize;
+                let active = ActiveQueuePair::Verbs {
+                    pair,
+                    datagram,
+                    inline_bytes,
+                };
+                Ok((active, completions))
             }
             (Self::Sim(pair), Device::Sim(hca)) => connect_simulated(hca, *pair, other, theirs),
             _ => Err(StepError::OutOfStep),
@@ -256,6 +259,14 @@ fn connect_simulated(
     Ok((ActiveQueuePair::Sim(pair), completions))
 }
 
+/// `bytes` in host memory. The CPU copies inline data, and cannot read GPU memory.
+fn inline_bytes(end: &End, bytes: u32) -> u32 {
+    match end.selection.memory_path {
+        None => bytes,
+        Some(_) => 0,
+    }
+}
+
 /// A random PSN and Q_Key.
 fn random_numbers() -> Result<[u32; 2], StepError> {
     let number = || random().map(u32::from_ne_bytes).map_err(StepError::Random);
@@ -266,7 +277,7 @@ impl ActiveQueuePair {
     /// Bytes that go with a request.
     pub fn inline_bytes(&self) -> usize {
         match self {
-            Self::Verbs { pair, .. } => pair.inline_bytes() as usize,
+            Self::Verbs { inline_bytes, .. } => *inline_bytes,
             Self::Sim(_) => 0,
         }
     }
@@ -274,7 +285,7 @@ impl ActiveQueuePair {
     /// Posts a request to send.
     pub fn send(&mut self, region: &MemoryRegion, post: Post) -> Result<(), StepError> {
         match (self, region) {
-            (Self::Verbs { pair, datagram }, MemoryRegion::Verbs(region)) => {
+            (Self::Verbs { pair, datagram, .. }, MemoryRegion::Verbs(region)) => {
                 let pieces = [region.piece(post.at, post.bytes)?];
                 Ok(pair.send(&Request {
                     signalled: post.signalled,
@@ -316,7 +327,7 @@ impl ActiveQueuePair {
         beside: usize,
     ) -> Result<(), StepError> {
         match (self, region) {
-            (Self::Verbs { pair, datagram }, MemoryRegion::Verbs(region)) => {
+            (Self::Verbs { pair, datagram, .. }, MemoryRegion::Verbs(region)) => {
                 let message = region.piece(at, bytes)?;
                 match datagram {
                     Some(_) => pair.receive(id, &[region.piece(beside, ROUTE)?, message])?,
