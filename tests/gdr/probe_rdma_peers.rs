@@ -453,8 +453,8 @@ struct Lies {
 fn lies(usual: &[Value]) -> impl Strategy<Value = Lies> + use<> {
     let usual = prop_oneof![3 => Just(usual.to_vec()), 1 => Just(Vec::new())];
     let lies = prop::collection::vec(said(), 0..20);
-    let told = (usual, lies, any::<bool>(), 0u64..1500, any::<bool>());
-    told.prop_map(|(usual, lies, bye, wait, to_transfers)| Lies {
+    let lies = (usual, lies, any::<bool>(), 0u64..1500, any::<bool>());
+    lies.prop_map(|(usual, lies, bye, wait, to_transfers)| Lies {
         words: [usual, lies].concat(),
         bye,
         wait,
@@ -531,7 +531,7 @@ fn lying_client_stops_server() {
         json!({"has": {"host": "liar", "ends": [{"subject": "x", "limit": null, "curve": null}]}}),
         json!({"begin": {"number": 0, "subject": "x", "end": 0, "room": 8}}),
     ];
-    let told = runner().run(&lies(&usual), |lies| {
+    let outcome = runner().run(&lies(&usual), |lies| {
         let (listens, invitation) = match lies.to_transfers {
             true => Side::listening_for_transfers(&json!({}), &SHORT),
             false => Side::listening(&json!({}), &SHORT),
@@ -539,7 +539,7 @@ fn lying_client_stops_server() {
         let link = met(&invitation);
         lie(listens, link, &lies)
     });
-    told.expect("no lie does harm");
+    outcome.expect("no lie does harm");
 }
 
 #[test]
@@ -555,7 +555,7 @@ fn lying_server_stops_client() {
         ]}]}),
         json!({"say": [0, "ready"]}),
     ];
-    let told = runner().run(&lies(&usual), |mut lies| {
+    let outcome = runner().run(&lies(&usual), |mut lies| {
         let secret = Secret::generate().expect("random bytes");
         let listener = Listener::bind((Ipv4Addr::LOCALHOST, 0).into(), &secret).expect("a port");
         let invitation = Invitation {
@@ -579,5 +579,5 @@ fn lying_server_stops_client() {
         let link = listener.accept(&terms, &mut |_| {}).expect("a link");
         lie(leads, link, &lies)
     });
-    told.expect("no lie does harm");
+    outcome.expect("no lie does harm");
 }

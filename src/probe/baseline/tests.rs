@@ -116,7 +116,7 @@ fn noise_is_no_regression_and_losses_are_found() {
             let losses = found(seed, case, 1.0 / 0.85);
             assert!(losses >= 990, "{losses} of 1000 with {} runs", case.runs);
         }
-        // A gain is none.
+        // A gain is not a regression.
         assert_eq!(found(1, case, 0.85), 0);
     }
 }

@@ -30,7 +30,7 @@ pub enum Message {
     Failed { why: Absence, reason: String },
 }
 
-/// What a node's work gave: a document, or why there is none.
+/// The result of a node: a document, or the reason why it has no document.
 pub type Outcome = Result<String, (Absence, String)>;
 
 /// The messages of an outcome, in order.
