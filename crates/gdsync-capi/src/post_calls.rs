@@ -57,9 +57,8 @@ pub(crate) unsafe fn on_stream(stream: *mut c_void, given: &[Descriptor]) -> Res
     let mut claims = Claims::default();
     // SAFETY: the caller's promise.
     let list = unsafe { list::read(given, &mut claims, &mut GpuResolver(Lookup::default())) }?;
-    let ops = list.ops.iter().copied();
     // SAFETY: the caller promises that the words stay valid; destroyed queue pairs keep the words of their queues.
-    unsafe { streams::post(stream, ops, can, |op| list.descriptor(op)) }?;
+    unsafe { streams::post(stream, &list.ops, can, |op| list.descriptor(op)) }?;
     for pair in claims.keep() {
         pair.wake();
     }

@@ -96,7 +96,7 @@ pub unsafe extern "C" fn gds_stream_queue_send(
             let ops = doorbell.map(|op| op.map(|place| place.device_address()));
             let can = streams::capabilities()?;
             // SAFETY: the caller's promise; a queue pair keeps the memory of a posted doorbell.
-            unsafe { streams::post(stream, ops.into_iter(), can, |_| 0) }
+            unsafe { streams::post(stream, &ops, can, |_| 0) }
         });
         match posted {
             Ok(()) => pair.wake(),

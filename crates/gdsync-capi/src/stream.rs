@@ -67,7 +67,7 @@ fn log_settings() {
 /// `stream` belongs to the current context's GPU, and the words are valid for that GPU until the stream has executed the operations.
 pub(crate) unsafe fn post(
     stream: *mut c_void,
-    ops: impl ExactSizeIterator<Item = MemOp<DevicePtr>>,
+    ops: &[MemOp<DevicePtr>],
     can: StreamCapabilities,
     descriptor_of: impl FnOnce(usize) -> usize,
 ) -> Result<(), CallError> {
@@ -76,10 +76,10 @@ pub(crate) unsafe fn post(
     })?;
     let set = environment();
     if set.no_barrier {
-        ops.retain(|op| *op != MemOp::Barrier);
+        ops.to_mut().retain(|op| *op != MemOp::Barrier);
     }
     let checks = match set.checks_waits {
-        true => checker::add(&mut ops),
+        true => checker::add(ops.to_mut()),
         false => Vec::new(),
     };
     // SAFETY: the caller's promise.

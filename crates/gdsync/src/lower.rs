@@ -1,5 +1,7 @@
 //! Reduces memory operations to those that a GPU's streams support. The CPU executes them unchanged.
 
+use std::borrow::Cow;
+
 use gpu::{Compare, MemOp, StreamCapabilities};
 
 /// Limit of a write by value, in bytes: the capacity of CUDA's descriptor.
@@ -59,7 +61,7 @@ pub fn words<A: Offset>(at: A, bytes: &[u8]) -> Option<impl Iterator<Item = MemO
     }))
 }
 
-/// The operations for a GPU's streams, in order.
+/// The operations for a GPU's streams, in order. Allocates nothing if they stay as they are.
 ///
 /// - Consecutive barriers become one.
 /// - Of consecutive waits, only the last one flushes.
@@ -69,37 +71,65 @@ pub fn words<A: Offset>(at: A, bytes: &[u8]) -> Option<impl Iterator<Item = MemO
 /// # Errors
 ///
 /// [`Unsupported`], with the operation's position from 0.
-pub fn lower<A: Offset>(
-    ops: impl ExactSizeIterator<Item = MemOp<A>>,
+pub fn lower<A: Offset + Clone>(
+    ops: &[MemOp<A>],
     can: StreamCapabilities,
-) -> Result<Vec<MemOp<A>>, Unsupported> {
-    let mut lowered = Vec::with_capacity(ops.len());
-    for (position, op) in ops.enumerate() {
+) -> Result<Cow<'_, [MemOp<A>]>, Unsupported> {
+    let mut following = ops.iter().skip(1);
+    if ops.iter().all(|op| is_lowered(op, following.next(), can)) {
+        return Ok(Cow::Borrowed(ops));
+    }
+    for (position, op) in ops.iter().enumerate() {
         match op {
-            MemOp::Barrier if matches!(lowered.last(), Some(MemOp::Barrier)) => {}
-            MemOp::FlushRemoteWrites if !can.flush => {}
             MemOp::Wait32 { compare, .. } | MemOp::Wait64 { compare, .. }
-                if compare == Compare::Nor && !can.nor =>
+                if *compare == Compare::Nor && !can.nor =>
             {
                 return Err(Unsupported::Nor(position));
             }
             MemOp::Wait64 { .. } if !can.words_of_64_bits => {
                 return Err(Unsupported::Words(position));
             }
-            MemOp::Write64 { at, value } if !can.words_of_64_bits => {
-                let (high, value_high) = (at.offset(4), (value >> 32) as u32);
-                let value = value as u32;
-                lowered.push(MemOp::Write32 { at, value });
-                lowered.push(MemOp::Write32 {
-                    at: high,
-                    value: value_high,
-                });
-            }
-            op => lowered.push(op),
+            _ => {}
         }
     }
+    let kept = ops.iter();
+    let kept = kept.filter(|op| can.flush || !matches!(op, MemOp::FlushRemoteWrites));
+    let split = kept.cloned().flat_map(|op| halves(op, can));
+    let mut lowered: Vec<_> = split.collect();
+    lowered.dedup_by(|next, one| matches!((one, next), (MemOp::Barrier, MemOp::Barrier)));
     merge_flushes(&mut lowered, can.flush);
-    Ok(lowered)
+    Ok(Cow::Owned(lowered))
+}
+
+/// True if the operation stays as it is before the following one.
+fn is_lowered<A>(op: &MemOp<A>, following: Option<&MemOp<A>>, can: StreamCapabilities) -> bool {
+    match op {
+        MemOp::Write32 { .. } => true,
+        MemOp::Write64 { .. } => can.words_of_64_bits,
+        MemOp::Barrier => !matches!(following, Some(MemOp::Barrier)),
+        MemOp::FlushRemoteWrites => can.flush,
+        MemOp::Wait32 { compare, flush, .. } | MemOp::Wait64 { compare, flush, .. } => {
+            (can.words_of_64_bits || matches!(op, MemOp::Wait32 { .. }))
+                && (can.nor || *compare != Compare::Nor)
+                && (!flush || can.flush && !following.is_some_and(is_wait))
+        }
+    }
+}
+
+/// A 64-bit write that the GPU lacks as two 32-bit writes, the lower half first; another operation unchanged.
+fn halves<A: Offset>(op: MemOp<A>, can: StreamCapabilities) -> impl Iterator<Item = MemOp<A>> {
+    let (low, high) = match op {
+        MemOp::Write64 { at, value } if !can.words_of_64_bits => {
+            let high = MemOp::Write32 {
+                at: at.offset(4),
+                value: (value >> 32) as u32,
+            };
+            let value = value as u32;
+            (MemOp::Write32 { at, value }, Some(high))
+        }
+        op => (op, None),
+    };
+    std::iter::once(low).chain(high)
 }
 
 fn merge_flushes<A>(ops: &mut [MemOp<A>], can_flush: bool) {
@@ -156,7 +186,7 @@ mod tests {
     }
 
     fn lowered(ops: &[Op], can: StreamCapabilities) -> Result<Vec<Op>, Unsupported> {
-        lower(ops.iter().copied(), can)
+        lower(ops, can).map(Cow::into_owned)
     }
 
     #[test]

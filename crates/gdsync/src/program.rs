@@ -186,7 +186,7 @@ impl Program {
     ///
     /// [`Error::Unsupported`], [`Error::Range`]; [`Error::Gpu`] for places that the GPU cannot access.
     pub fn lowered(&self, can: StreamCapabilities) -> Result<Vec<MemOp>, Error> {
-        let ops = lower::lower(self.ops.iter().cloned(), can)?.into_iter();
+        let ops = lower::lower(&self.ops, can)?.into_owned().into_iter();
         ops.map(|op| op.try_map(|at, bytes| at.place.word(at.offset, bytes)))
             .collect()
     }

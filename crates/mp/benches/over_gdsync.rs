@@ -3,10 +3,11 @@
 //!
 //! 1. Ping-pong: two ranks in this thread exchange a message of 8 bytes and its answer. Both ways post a receive, build a WQE, ring and
 //!    poll.
-//! 2. Posting a send on a stream: building the WQE, and one batch of two writes and the barrier between them.
+//! 2. Posting sends on a stream, 32 in a row: building each WQE, and a batch of two writes and the barrier between them.
 //!
 //! Prints the median times and their ratios; a ratio above 1 means that ours is slower.
 
+use std::collections::VecDeque;
 use std::io::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -165,7 +166,7 @@ fn pause(waited: Duration) {
 struct Ours {
     ranks: Vec<Communicator>,
     regions: Vec<Region>,
-    receives: [Option<mp::Request>; 2],
+    receives: [VecDeque<mp::Request>; 2],
     sends: [Vec<mp::Request>; 2],
 }
 
@@ -194,7 +195,7 @@ impl Ours {
         Self {
             regions: ranks.iter().map(register).collect(),
             ranks,
-            receives: [None, None],
+            receives: [VecDeque::new(), VecDeque::new()],
             sends: [Vec::new(), Vec::new()],
         }
     }
@@ -209,7 +210,7 @@ impl Way for Ours {
         let peer = 1 - rank as u32;
         let range = 1024..1024 + BYTES;
         let received = self.ranks[rank].receive(peer, &self.regions[rank], range);
-        self.receives[rank] = Some(received.expect("posted"));
+        self.receives[rank].push_back(received.expect("posted"));
     }
 
     fn send(&mut self, rank: usize) {
@@ -218,7 +219,7 @@ impl Way for Ours {
     }
 
     fn arrive(&mut self, rank: usize) {
-        if let Some(received) = self.receives[rank].take() {
+        if let Some(received) = self.receives[rank].pop_front() {
             self.ranks[rank].wait(received).expect("received");
         }
     }
@@ -251,25 +252,29 @@ fn ping_pong(way: &mut dyn Way, times: &mut Vec<f64>) {
     }
 }
 
-/// Seconds per post, behind a closed gate so that nothing is sent meanwhile.
+/// Seconds per post of [`POSTED`] in a row, behind a closed gate so that nothing is sent meanwhile.
 fn post(way: &mut dyn Way, stream: &Stream, gate: &Place, times: &mut Vec<f64>) {
     for _ in 0..POSTED {
         way.receive(1);
-        let closed = MemOp::Wait32 {
-            at: gate.word(0, 4).expect("a word"),
-            value: 1,
-            compare: gpu::Compare::Eq,
-            flush: false,
-        };
-        gate.store_u32(0, 0).expect("closed");
-        stream.batch(&[closed]).expect("enqueued");
+    }
+    let closed = MemOp::Wait32 {
+        at: gate.word(0, 4).expect("a word"),
+        value: 1,
+        compare: gpu::Compare::Eq,
+        flush: false,
+    };
+    gate.store_u32(0, 0).expect("closed");
+    stream.batch(&[closed]).expect("enqueued");
+    for _ in 0..POSTED {
         let begun = Instant::now();
         way.send_on(stream);
         times.push(begun.elapsed().as_secs_f64());
-        gate.store_u32(0, 1).expect("open");
-        way.arrive(1);
-        way.sent(0);
     }
+    gate.store_u32(0, 1).expect("open");
+    for _ in 0..POSTED {
+        way.arrive(1);
+    }
+    way.sent(0);
 }
 
 fn median(times: &mut [f64]) -> f64 {

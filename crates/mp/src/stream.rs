@@ -73,6 +73,17 @@ impl Stream for gpu::Stream {
     }
 }
 
+/// Enqueues memory operations.
+pub(crate) fn post(
+    stream: &dyn Stream,
+    ops: &[MemOp],
+    can: StreamCapabilities,
+) -> Result<(), Error> {
+    let ops = lower::lower(ops, can).map_err(QueueError::from)?;
+    let posted = stream.batch(&ops);
+    posted.map_err(gpu_failed("enqueue memory operations on a stream"))
+}
+
 /// Work for a stream, in order.
 pub(crate) struct Batch<'s> {
     stream: &'s dyn Stream,
@@ -123,9 +134,8 @@ impl<'s> Batch<'s> {
         if self.ops.is_empty() {
             return Ok(());
         }
-        let ops = lower::lower(self.ops.drain(..), self.can).map_err(QueueError::from)?;
-        let posted = self.stream.batch(&ops);
-        posted.map_err(gpu_failed("enqueue memory operations on a stream"))
+        let ops = std::mem::take(&mut self.ops);
+        post(self.stream, &ops, self.can)
     }
 
     /// Copies a range of staged GPU memory to its copy in host memory.

@@ -183,8 +183,8 @@ impl Rounds {
         Ok((samples, None))
     }
 
-    /// The kernel begins each round. A round lasts from the CPU's answer to its next one; the CPU compares the data of a round during
-    /// the next one.
+    /// The kernel begins each round. A round lasts from the CPU's answer to its next one, without the time in which the CPU compares the
+    /// data: the kernel waits meanwhile.
     fn consume(&mut self, rounds: u32, ends: Option<Instant>) -> Result<Samples, StepError> {
         let mut samples = Vec::with_capacity(rounds as usize);
         let clock = clock_cost();
@@ -195,8 +195,16 @@ impl Rounds {
                 self.send(STOP)?;
                 return Ok((samples, Some((round, failure))));
             }
+            let mut comparing = Duration::ZERO;
             if let Some(data) = &self.data {
                 data.read(&mut found)?;
+                let read = Instant::now();
+                if let Some(wrong) = compare(&self.sources[round as usize % 2], &found) {
+                    self.send(STOP)?;
+                    let failure = Failure::WrongData(wrong.to_string());
+                    return Ok((samples, Some((round, failure))));
+                }
+                comparing = read.elapsed() + clock;
             }
             if ends.is_some_and(|ends| begun > ends) {
                 self.send(STOP)?;
@@ -204,14 +212,10 @@ impl Rounds {
             }
             self.send(round)?;
             if round > 1 {
-                samples.push(elapsed(begun, clock).as_secs_f64());
+                let exchange = elapsed(begun, clock).saturating_sub(comparing);
+                samples.push(exchange.as_secs_f64());
             }
             begun = Instant::now();
-            if let Some(wrong) = compare(&self.sources[round as usize % 2], &found) {
-                self.send(STOP)?;
-                let failure = Failure::WrongData(wrong.to_string());
-                return Ok((samples, Some((round, failure))));
-            }
         }
         Ok((samples, None))
     }

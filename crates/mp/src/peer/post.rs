@@ -8,7 +8,7 @@ use gdsync::queue::Prepared;
 use gpu::MemOp;
 
 use super::{Entry, Lane, Peer, Unposted, pause};
-use crate::stream::{Batch, Stream};
+use crate::stream::{self, Batch, Stream};
 use crate::transfer::{bytes_of, segments};
 use crate::{Error, Operation, Region, Transfer};
 
@@ -70,11 +70,14 @@ impl Peer {
     /// Posts a transfer on a stream.
     pub fn start_on(&self, stream: &dyn Stream, transfer: &Transfer<'_>) -> Result<u64, Error> {
         self.prepare_then(transfer, |lane, request, prepared| {
-            let mut batch = Batch::new(stream, self.settings.can);
-            let mut added = self.check_order(lane, request);
-            added = added.and_then(|()| lane.stage(request, &mut batch));
-            added = added.and_then(|()| batch.add(prepared.operations()));
-            if let Err(error) = added.and_then(|()| batch.flush()) {
+            let posted = self.check_order(lane, request).and_then(|()| {
+                if transfer.region.is_staged() {
+                    let mut batch = Batch::new(stream, self.settings.can);
+                    lane.stage(request, &mut batch)?;
+                }
+                stream::post(stream, &prepared.operations()?, self.settings.can)
+            });
+            if let Err(error) = posted {
                 lane.roll_back(prepared)?;
                 return Err(error);
             }
