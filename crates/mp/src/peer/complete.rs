@@ -19,18 +19,16 @@ impl Peer {
     pub fn wait(&self, direction: Direction, request: u64) -> Result<u64, Error> {
         let start = Instant::now();
         let timeout = self.settings.timeout;
+        let mut lane = self.lane();
+        let requests = lane.of(direction);
+        let entry = requests.entry(request);
+        if entry.is_some_and(|entry| !entry.is_waitable) {
+            return Err(Error::NoCompletion { request });
+        }
+        if requests.unposted(request).is_some() {
+            return Err(Error::NotPosted { request });
+        }
         loop {
-            let mut lane = self.lane();
-            let requests = lane.of(direction);
-            if requests
-                .entry(request)
-                .is_some_and(|entry| !entry.is_waitable)
-            {
-                return Err(Error::NoCompletion { request });
-            }
-            if requests.unposted(request).is_some() {
-                return Err(Error::NotPosted { request });
-            }
             self.progress(&mut lane);
             let waited = start.elapsed();
             if waited >= timeout && lane.of(direction).position(request).is_some() {
@@ -45,6 +43,7 @@ impl Peer {
             }
             drop(lane);
             pause(waited);
+            lane = self.lane();
         }
     }
 

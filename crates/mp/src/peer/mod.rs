@@ -5,7 +5,7 @@ mod end;
 mod post;
 mod wait;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -94,7 +94,7 @@ struct Requests {
     /// Those whose doorbells nobody has got yet, in order.
     unposted: VecDeque<Unposted>,
     /// Of ended requests that nobody has waited for.
-    outcomes: HashMap<u64, Outcome>,
+    outcomes: BTreeMap<u64, Outcome>,
 }
 
 /// How a request ended.
