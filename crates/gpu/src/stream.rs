@@ -4,7 +4,7 @@ mod launch;
 
 pub use launch::{Check, Operations, Shape, WRONG_DATA, data_word};
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ pub struct Stream {
 }
 
 /// Held memory by [`Held::key`].
-type Holding = HashMap<(u64, u64), Held>;
+type Holding = BTreeMap<(u64, u64), Held>;
 
 impl Stream {
     pub(crate) fn new(gpu: Gpu) -> Result<Self, Error> {
@@ -35,7 +35,7 @@ impl Stream {
         Ok(Self {
             gpu,
             handle,
-            held: Mutex::new(HashMap::new()),
+            held: Mutex::new(BTreeMap::new()),
             closed: false,
         })
     }

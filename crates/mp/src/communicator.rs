@@ -306,8 +306,10 @@ impl Communicator {
     ///
     /// [`Error::Failed`]: after the timeout too, and then the connection to its peer has failed. [`Error::NotPosted`],
     /// [`Error::NoCompletion`].
-    pub fn wait(&self, request: Request) -> Result<u64, Error> {
-        self.wait_for(&request)
+    pub fn wait(&self, mut request: Request) -> Result<u64, Error> {
+        let bytes = self.wait_for(&request)?;
+        request.is_over = true;
+        Ok(bytes)
     }
 
     /// [`Self::wait`] for a request that another owner frees. Its outcome is returned once.

@@ -1,6 +1,7 @@
 //! Registered memory, and staged GPU memory.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gdsync::Place;
@@ -25,6 +26,7 @@ struct Inner {
     rkey: u32,
     /// `None` once revoked.
     registered: Mutex<Option<MemoryRegion>>,
+    is_revoked: AtomicBool,
     staged: Option<Staged>,
 }
 
@@ -50,6 +52,7 @@ impl Region {
             lkey: registered.lkey,
             rkey: registered.rkey,
             registered: Mutex::new(Some(registered)),
+            is_revoked: AtomicBool::new(false),
             staged,
         }))
     }
@@ -80,6 +83,7 @@ impl Region {
 
     /// Deregisters the memory now: later requests are rejected, and those in progress fail.
     pub fn revoke(&self) {
+        self.0.is_revoked.store(true, Ordering::Relaxed);
         let registered = self.registered().take();
         drop(registered);
     }
@@ -90,7 +94,7 @@ impl Region {
 
     /// Checks that it can be used with a communicator.
     pub(crate) fn check(&self, owner: u64) -> Result<(), Error> {
-        match self.0.owner == owner && self.registered().is_some() {
+        match self.0.owner == owner && !self.0.is_revoked.load(Ordering::Relaxed) {
             true => Ok(()),
             false => Err(Error::NotRegistered),
         }

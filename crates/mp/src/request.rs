@@ -12,6 +12,8 @@ pub struct Request {
     pub(crate) peer: Arc<Peer>,
     pub(crate) direction: Direction,
     pub(crate) number: u64,
+    /// Its outcome was returned.
+    pub(crate) is_over: bool,
 }
 
 impl Request {
@@ -20,6 +22,7 @@ impl Request {
             peer: Arc::clone(peer),
             direction: Direction::Sends,
             number,
+            is_over: false,
         }
     }
 
@@ -28,6 +31,7 @@ impl Request {
             peer: Arc::clone(peer),
             direction: Direction::Receives,
             number,
+            is_over: false,
         }
     }
 
@@ -58,6 +62,8 @@ impl Request {
 
 impl Drop for Request {
     fn drop(&mut self) {
-        self.peer.forget(self.direction, self.number);
+        if !self.is_over {
+            self.peer.forget(self.direction, self.number);
+        }
     }
 }

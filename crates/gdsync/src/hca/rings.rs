@@ -187,10 +187,26 @@ impl ReceiveSide {
     pub(in crate::hca) fn take(&mut self) -> (u16, Result<Vec<DataSegment>, Error>) {
         let counter = self.cursor;
         self.cursor = counter.wrapping_add(1);
-        let mut bytes = vec![0; self.stride];
-        let slot = self.depth.slot(counter.into()) as usize;
-        let read = self.ring.read(slot * self.stride, &mut bytes);
-        (counter, read.and_then(|()| Ok(decode_receive(&bytes)?)))
+        (counter, self.segments(counter))
+    }
+
+    /// The segments of a WQE. Reads it up to its end segment only: the rest of the stride is in other cache lines.
+    fn segments(&self, counter: u16) -> Result<Vec<DataSegment>, Error> {
+        let start = self.depth.slot(counter.into()) as usize * self.stride;
+        let mut segments = Vec::new();
+        let mut bytes = [0; BLOCK];
+        for offset in (0..self.stride).step_by(BLOCK) {
+            let length = BLOCK.min(self.stride - offset);
+            let block = bytes.get_mut(..length).unwrap_or_default();
+            self.ring.read(start + offset, block)?;
+            let found = decode_receive(block)?;
+            let is_whole = found.len() * SEGMENT == length;
+            segments.extend(found);
+            if !is_whole {
+                break;
+            }
+        }
+        Ok(segments)
     }
 }
 

@@ -25,6 +25,8 @@ pub struct ReceiveQueue {
     parts: ReceiveParts,
     depth: Depth,
     stride: usize,
+    /// The last WQE, as long as the stride.
+    entry: Vec<u8>,
     producer: u16,
     consumer: u16,
     /// Number of completed WQEs.
@@ -52,6 +54,7 @@ impl ReceiveQueue {
             parts,
             depth,
             stride,
+            entry: vec![0; stride],
             producer: 0,
             consumer: 0,
             completed: 0,
@@ -80,10 +83,10 @@ impl ReceiveQueue {
         if free == 0 {
             return Err(Error::Full { need: 1, free });
         }
-        let mut entry = vec![0; self.stride];
-        wire::encode_receive(segments, &mut entry)?;
+        let length = wire::encode_receive(segments, &mut self.entry)?;
+        let entry = self.entry.get(..length).unwrap_or_default();
         let slot = self.depth.slot(self.producer.into()) as usize;
-        self.parts.ring.write(slot * self.stride, &entry)?;
+        self.parts.ring.write(slot * self.stride, entry)?;
         let number = self.completed + u64::from(self.producer.wrapping_sub(self.consumer));
         self.producer = self.producer.wrapping_add(1);
         self.parts

@@ -2,16 +2,15 @@
 
 use super::{DataSegment, END_KEY, Error, SEGMENT};
 
-/// Encodes a receive WQE into all of `to`, whose length is the queue's stride (a multiple of 16).
+/// Encodes a receive WQE at the start of `to`, whose length is the queue's stride (a multiple of 16), and returns its length in bytes.
 ///
-/// Omits segments of 0 bytes. The rest of the stride becomes an end segment (length 0, [`END_KEY`], address 0), if there is
-/// room for one, and zeros. rdma-core keeps the old bytes there; a NIC does not read past the end segment.
+/// Omits segments of 0 bytes. An end segment (length 0, [`END_KEY`], address 0) follows if there is room for one. Like rdma-core it
+/// leaves the bytes after it: a NIC does not read past the end segment.
 ///
 /// # Errors
 ///
 /// [`Error::Short`] for more segments than the stride holds; [`Error::SegmentLength`].
-pub fn encode(segments: &[DataSegment], to: &mut [u8]) -> Result<(), Error> {
-    to.fill(0);
+pub fn encode(segments: &[DataSegment], to: &mut [u8]) -> Result<usize, Error> {
     let mut offset = 0;
     for segment in segments.iter().filter(|segment| segment.length != 0) {
         segment.fits()?;
@@ -25,8 +24,9 @@ pub fn encode(segments: &[DataSegment], to: &mut [u8]) -> Result<(), Error> {
             address: 0,
         };
         end.put(to, offset)?;
+        offset += SEGMENT;
     }
-    Ok(())
+    Ok(offset)
 }
 
 /// Decodes the segments of a receive WQE, which is as long as its queue's stride.
@@ -65,12 +65,13 @@ mod tests {
             .chain([0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88])
             .collect();
         let mut entry = [0xee; 48];
-        encode(&[segment], &mut entry).unwrap();
+        assert_eq!(encode(&[segment], &mut entry), Ok(32));
         assert_eq!(entry[..16], bytes);
         assert_eq!(entry[16..24], [0, 0, 0, 0, 0, 0, 1, 0]);
-        assert_eq!(entry[24..], [0; 24]);
+        assert_eq!(entry[24..32], [0; 8]);
+        assert_eq!(entry[32..], [0xee; 16]);
         let mut full = [0xee; 16];
-        encode(&[segment], &mut full).unwrap();
+        assert_eq!(encode(&[segment], &mut full), Ok(16));
         assert_eq!(full[..], bytes);
         assert_eq!(decode(&full).unwrap(), [segment]);
         assert_eq!(decode(&entry).unwrap(), [segment]);

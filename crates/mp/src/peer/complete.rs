@@ -10,6 +10,8 @@ use super::{Direction, Entry, Lane, Outcome, Peer, Requests, Unposted, pause};
 use crate::error::Cause;
 use crate::{Error, Failure};
 
+/// Polls of a wait between two readings of the clock, which takes as long as several of them.
+const POLLS: usize = 8;
 /// How long a failed connection's HCA may take to flush its work. Kernels and NICs flush at once; a stream that has not reached its wait
 /// may hold completions back.
 const FLUSH: Duration = Duration::from_millis(200);
@@ -17,7 +19,7 @@ const FLUSH: Duration = Duration::from_millis(200);
 impl Peer {
     /// Waits for a request by the CPU: the bytes of its message.
     pub fn wait(&self, direction: Direction, request: u64) -> Result<u64, Error> {
-        let start = Instant::now();
+        let mut start = None;
         let timeout = self.settings.timeout;
         let mut lane = self.lane();
         let requests = lane.of(direction);
@@ -29,17 +31,21 @@ impl Peer {
             return Err(Error::NotPosted { request });
         }
         loop {
-            self.progress(&mut lane);
-            let waited = start.elapsed();
-            if waited >= timeout && lane.of(direction).position(request).is_some() {
+            for _ in 0..POLLS {
+                self.progress(&mut lane);
+                let requests = lane.of(direction);
+                if let Some(outcome) = requests.outcomes.remove(&request) {
+                    return Ok(outcome.result?);
+                }
+                if requests.position(request).is_none() {
+                    return Err(Error::Ended { request });
+                }
+                std::hint::spin_loop();
+            }
+            let waited = start.get_or_insert_with(Instant::now).elapsed();
+            if waited >= timeout {
                 self.fail_late(&mut lane, direction);
-            }
-            let requests = lane.of(direction);
-            if let Some(outcome) = requests.outcomes.remove(&request) {
-                return Ok(outcome.result?);
-            }
-            if requests.position(request).is_none() {
-                return Err(Error::Ended { request });
+                continue;
             }
             drop(lane);
             pause(waited);

@@ -20,7 +20,18 @@ impl Peer {
     pub fn receive(&self, region: &Region, blocks: &[Range<usize>]) -> Result<u64, Error> {
         region.check(self.settings.owner)?;
         let bytes = bytes_of(blocks)?;
-        let segments = segments(region, blocks)?;
+        let one;
+        let many;
+        let segments = match blocks {
+            [block] => {
+                one = [region.segment(block)?];
+                one.as_slice()
+            }
+            blocks => {
+                many = segments(region, blocks)?;
+                many.as_slice()
+            }
+        };
         self.until_room("receive", |lane| {
             let Some(pair) = &mut lane.pair else {
                 return Err(self.closed());
@@ -28,7 +39,7 @@ impl Peer {
             if lane.receives.entries.len() >= self.settings.depth {
                 return Ok(Err(Full));
             }
-            let number = match pair.receive.post(&segments) {
+            let number = match pair.receive.post(segments) {
                 Err(gdsync::Error::Full { .. }) => return Ok(Err(Full)),
                 posted => posted?,
             };
@@ -58,6 +69,9 @@ impl Peer {
             }
         }
         self.prepare_then(transfer, |lane, _, prepared| {
+            if lane.all_rung() {
+                return Ok(prepared.ring()?);
+            }
             lane.deferred.push_back(prepared);
             lane.ring_deferred()?;
             if !lane.deferred.is_empty() {
@@ -281,6 +295,11 @@ impl Lane {
         self.deferred
             .retain(|deferred| deferred.number() > prepared.number());
         self.on_stream = Some(prepared);
+    }
+
+    /// True if no earlier doorbell is left to ring.
+    fn all_rung(&self) -> bool {
+        self.deferred.is_empty() && self.on_stream.is_none() && self.sends.unposted.is_empty()
     }
 
     /// Rings the deferred doorbells for which all WQEs before are posted and rung.
