@@ -13,6 +13,10 @@ use crate::libraries::{File, LIBRARIES, Library, workspace};
 /// The oldest glibc that programs and libraries start on: RHEL 8 has it.
 pub const GLIBC: &str = "2.28";
 
+/// The profile of a release, and its program's.
+pub const DIST: &str = "dist";
+const PROGRAM: &str = "program";
+
 pub struct Built {
     pub gdr: Vec<u8>,
     pub libraries: Vec<(&'static Library, Vec<u8>)>,
@@ -24,43 +28,50 @@ pub fn build(args: &Args, release: &Release, arch: Arch) -> anyhow::Result<Built
     let target = arch.target();
     let source = args.source.clone().unwrap_or_else(workspace);
     let directory = workspace().join(&args.build).join(arch.name());
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command
-        .args([
-            "zigbuild",
-            "--quiet",
-            "--locked",
-            "--profile",
-            &args.profile,
-            "--lib",
-            "--bins",
-        ])
-        .args(["--target", &format!("{target}.{GLIBC}"), "--package", "gdr"])
-        .current_dir(&source)
-        .env("CARGO_TARGET_DIR", &directory)
-        .env("CARGO_INCREMENTAL", "0")
-        .env("CARGO_ENCODED_RUSTFLAGS", flags(&source)?)
-        .env("GDR_COMMIT", &release.commit)
-        .env("GDR_GLIBC", GLIBC)
-        .env("SOURCE_DATE_EPOCH", release.time.to_string());
-    for library in LIBRARIES {
-        command.args(["--package", &library.package()]);
+    let program = vec!["--package".to_owned(), "gdr".to_owned()];
+    let libraries: Vec<String> = LIBRARIES
+        .iter()
+        .flat_map(|library| ["--package".to_owned(), library.package()])
+        .collect();
+    // A panic ends the program; the libraries unwind.
+    let profiles = match args.profile.as_str() {
+        DIST => vec![(PROGRAM, program), (DIST, libraries)],
+        both => vec![(both, [program, libraries].concat())],
+    };
+    for (profile, packages) in &profiles {
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command
+            .args(["zigbuild", "--quiet", "--locked", "--lib", "--bins"])
+            .args(["--profile", profile])
+            .args(["--target", &format!("{target}.{GLIBC}")])
+            .args(packages)
+            .current_dir(&source)
+            .env("CARGO_TARGET_DIR", &directory)
+            .env("CARGO_INCREMENTAL", "0")
+            .env("CARGO_ENCODED_RUSTFLAGS", flags(&source, profile)?)
+            .env("GDR_COMMIT", &release.commit)
+            .env("GDR_GLIBC", GLIBC)
+            .env("SOURCE_DATE_EPOCH", release.time.to_string());
+        let status = command.status().context("cannot run cargo")?;
+        if !status.success() {
+            bail!(
+                "cargo zigbuild for {target}: {status}. It needs cargo-zigbuild and ziglang (python3 -m pip install --no-deps \
+                 --require-hashes -r .ci/tools-dist.txt) and the target's standard library (rustup target add {target})"
+            );
+        }
     }
-    let status = command.status().context("cannot run cargo")?;
-    if !status.success() {
-        bail!(
-            "cargo zigbuild for {target}: {status}. It needs cargo-zigbuild and ziglang (python3 -m pip install --no-deps \
-             --require-hashes -r .ci/tools-dist.txt) and the target's standard library (rustup target add {target})"
-        );
-    }
-    let made = directory.join(&target).join(match args.profile.as_str() {
-        "dev" => "debug",
-        profile => profile,
-    });
+    let made = |profile: &str| {
+        let name = match profile {
+            "dev" => "debug",
+            profile => profile,
+        };
+        directory.join(&target).join(name)
+    };
+    let program = profiles.first().map_or(DIST, |(profile, _)| profile);
     let mut debug = Vec::new();
-    let gdr = separate(&made.join("gdr"), arch, &mut debug)?;
+    let gdr = separate(&made(program).join("gdr"), arch, &mut debug)?;
     let libraries = LIBRARIES.iter().map(|library| {
-        let file = made.join(library.artifact);
+        let file = made(&args.profile).join(library.artifact);
         Ok((library, separate(&file, arch, &mut debug)?))
     });
     let libraries = libraries.collect::<anyhow::Result<_>>()?;
@@ -71,8 +82,8 @@ pub fn build(args: &Args, release: &Release, arch: Arch) -> anyhow::Result<Built
     })
 }
 
-/// Flags that keep the paths of this machine out of the files.
-fn flags(source: &Path) -> anyhow::Result<String> {
+/// Flags that keep the paths of this machine out of the files, and tables that nothing reads.
+fn flags(source: &Path, profile: &str) -> anyhow::Result<String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let sysroot = text(Command::new(rustc).args(["--print", "sysroot"]))?;
     let home = match std::env::var("CARGO_HOME") {
@@ -80,13 +91,17 @@ fn flags(source: &Path) -> anyhow::Result<String> {
         Err(_) => std::env::var("HOME").context("HOME is not set")? + "/.cargo",
     };
     let source = fs::canonicalize(source)?;
-    Ok([
+    let mut flags = vec![
         format!("--remap-path-prefix={home}/registry/src=/cargo"),
         format!("--remap-path-prefix={}=/gdr", source.display()),
         format!("--remap-path-prefix={sysroot}/lib/rustlib/src/rust=/rust"),
         "-Clink-arg=-Wl,--build-id=sha1".to_owned(),
-    ]
-    .join("\x1f"))
+    ];
+    if profile == PROGRAM {
+        // Nothing unwinds it, and debuggers read the tables of the file with debug information.
+        flags.push("-Cforce-unwind-tables=no".to_owned());
+    }
+    Ok(flags.join("\x1f"))
 }
 
 /// Returns the file without symbols and debug information, which become a file of their own.
