@@ -1,6 +1,7 @@
 //! Builds programs and libraries by cargo-zigbuild, whose linker knows the symbols of old glibc, and separates their
 //! debug information.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -69,10 +70,13 @@ pub fn build(args: &Args, release: &Release, arch: Arch) -> anyhow::Result<Built
     };
     let program = profiles.first().map_or(DIST, |(profile, _)| profile);
     let mut debug = Vec::new();
-    let gdr = separate(&made(program).join("gdr"), arch, &mut debug)?;
+    let mut gdr = separate(&made(program).join("gdr"), arch, &mut debug, program)?;
+    if program == PROGRAM {
+        forget_unwind_tables(&mut gdr);
+    }
     let libraries = LIBRARIES.iter().map(|library| {
         let file = made(&args.profile).join(library.artifact);
-        Ok((library, separate(&file, arch, &mut debug)?))
+        Ok((library, separate(&file, arch, &mut debug, &args.profile)?))
     });
     let libraries = libraries.collect::<anyhow::Result<_>>()?;
     Ok(Built {
@@ -98,16 +102,22 @@ fn flags(source: &Path, profile: &str) -> anyhow::Result<String> {
         "-Clink-arg=-Wl,--build-id=sha1".to_owned(),
     ];
     if profile == PROGRAM {
-        // Nothing unwinds it, and debuggers read the tables of the file with debug information.
-        flags.push("-Cforce-unwind-tables=no".to_owned());
+        // For debuggers, in the file with debug information. The program's own tables are removed: nothing unwinds it.
+        flags.push("-Cllvm-args=-force-dwarf-frame-section".to_owned());
     }
     Ok(flags.join("\x1f"))
 }
 
-/// Returns the file without symbols and debug information, which become a file of their own.
-fn separate(file: &Path, arch: Arch, debug: &mut Vec<File>) -> anyhow::Result<Vec<u8>> {
+/// Returns the file without symbols and debug information, which become a file of their own, and the program without tables
+/// for unwinding.
+fn separate(
+    file: &Path,
+    arch: Arch,
+    debug: &mut Vec<File>,
+    profile: &str,
+) -> anyhow::Result<Vec<u8>> {
     let objcopy = objcopy(arch);
-    let run = |arguments: &[&std::ffi::OsStr]| text(Command::new(&objcopy).args(arguments));
+    let run = |arguments: &[&OsStr]| text(Command::new(&objcopy).args(arguments));
     let (symbols, stripped) = (
         file.with_extension("debug"),
         file.with_extension("stripped"),
@@ -117,16 +127,40 @@ fn separate(file: &Path, arch: Arch, debug: &mut Vec<File>) -> anyhow::Result<Ve
         file.as_os_str(),
         symbols.as_os_str(),
     ])?;
-    run(&[
-        "--strip-all".as_ref(),
-        file.as_os_str(),
-        stripped.as_os_str(),
-    ])?;
+    let mut strip = vec![OsStr::new("--strip-all")];
+    if profile == PROGRAM {
+        for section in [".eh_frame", ".eh_frame_hdr"] {
+            strip.extend([OsStr::new("--remove-section"), OsStr::new(section)]);
+        }
+    }
+    strip.extend([file.as_os_str(), stripped.as_os_str()]);
+    run(&strip)?;
     let bytes = fs::read(&stripped)?;
     let id = build_id(&bytes).with_context(|| format!("{} has no build id", file.display()))?;
     let path = format!("lib/debug/.build-id/{}/{}.debug", &id[..2], &id[2..]);
     debug.push(File::new(path, 0o644, fs::read(&symbols)?));
     Ok(bytes)
+}
+
+/// Makes the program header of the table that was removed one that nobody reads: with `RUST_BACKTRACE`, the unwinder would print
+/// that the table is invalid. ELF for 64 bits, little-endian: the place, size and number of the headers are at 32, 54 and 56.
+fn forget_unwind_tables(file: &mut [u8]) {
+    const GNU_EH_FRAME: [u8; 4] = 0x6474_e550_u32.to_le_bytes();
+    let number = |at: usize, size: usize| {
+        let bytes = file.get(at..at + size).unwrap_or_default();
+        bytes
+            .iter()
+            .rev()
+            .fold(0, |number, byte| number << 8 | usize::from(*byte))
+    };
+    let (place, size, count) = (number(32, 8), number(54, 2), number(56, 2));
+    for header in (0..count).map(|header| place + header * size) {
+        if let Some(kind) = file.get_mut(header..header + 4)
+            && *kind == GNU_EH_FRAME
+        {
+            kind.fill(0);
+        }
+    }
 }
 
 /// objcopy of binutils is made for one architecture, and Debian names the others.
