@@ -7,6 +7,9 @@ use std::process::ExitCode;
 
 use gdr::{cli, cmd, output, probe, world};
 
+/// Exit status that Rust's run time gives a panic.
+const PANICKED: i32 = 101;
+
 fn main() -> ExitCode {
     // A panic's message may repeat what it met.
     std::panic::set_hook(Box::new(|panic| {
@@ -17,6 +20,10 @@ fn main() -> ExitCode {
         let _ = writeln!(err, "gdr: {message}");
         if backtrace.status() == BacktraceStatus::Captured {
             let _ = writeln!(err, "{backtrace}");
+        }
+        if cfg!(panic = "abort") {
+            // As if it had been unwound, and without a core file.
+            std::process::exit(PANICKED);
         }
     }));
     let arguments: Vec<String> = std::env::args_os()

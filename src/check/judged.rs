@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use super::registry::{FAMILIES, Family};
 use super::{Check, Ctx, Judgement, Rule, expect};
+use crate::model::Order as _;
 use crate::model::{Facts, Finding, Outcome, Severity};
 use crate::profile::Expectations;
 use crate::topo::MAX_ROWS;
@@ -145,7 +146,7 @@ fn few(mut judgements: Vec<Judgement>) -> Vec<Judgement> {
     if judgements.len() <= MAX_JUDGEMENTS {
         return judgements;
     }
-    judgements.sort_by_key(|judgement| {
+    judgements.order_by_key(|judgement| {
         let rule = match judgement.rule {
             Rule::Broken => 0,
             Rule::Unknown => 1,

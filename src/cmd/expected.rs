@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::bail;
 
 use super::machine::Machine;
+use crate::model::Order as _;
 use crate::model::{Bdf, Fact, Facts, Kind, NumaNode, NvmlPair, RdmaDevice, RdmaPath, RdmaPort};
 use crate::probe::cpus::usable;
 use crate::probe::machine::{self, GpuPath, NicPath, Place, ProbedNic};
@@ -170,7 +171,7 @@ fn nics(facts: &Facts, topology: &Topology<'_>) -> Vec<ProbedNic> {
                 .map(|express| express.relaxed_ordering),
         });
     }
-    nics.sort_by_key(|rdma_device| crate::model::RdmaDevice::natural(&rdma_device.name));
+    nics.order_by_key(|rdma_device| crate::model::RdmaDevice::natural(&rdma_device.name));
     nics
 }
 

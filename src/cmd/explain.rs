@@ -14,6 +14,7 @@ use crate::cli::{Explain, ExplainFormat, Global, style};
 use crate::explain::{self, MOST_BYTES, Matcher, Reading};
 use crate::import;
 use crate::input::Lookahead;
+use crate::model::Order as _;
 use crate::model::{
     EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, Finding, Outcome, ReadText, Standing,
     SymptomMatch,
@@ -259,11 +260,11 @@ fn inspect(
         wanted,
     );
     // In the order of the matches.
-    findings.sort_by_key(|finding| ids.iter().position(|id| *id == finding.id));
+    findings.order_by_key(|finding| ids.iter().position(|id| *id == finding.id));
     for found in &mut report.matches {
         found.standing = Some(standing(found, &findings));
     }
-    report.matches.sort_by_key(|found| found.standing);
+    report.matches.order_by_key(|found| found.standing);
     report.findings = findings;
     report.host = Some(facts.host.clone());
     report.profiles = expectations.names.clone();

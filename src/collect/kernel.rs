@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::pci::MAX_FUNCTIONS;
 use super::read::{self, malformed};
+use crate::model::Order as _;
 use crate::model::{
     Cma, Fact, IdList, IommuMember, Kernel, Module, Note, NumaNode, PciDevice, Why,
 };
@@ -177,7 +178,7 @@ pub fn numa(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<NumaNode>> {
                 Fact::Unknown(why) => return Fact::Unknown(why),
             }
         }
-        nodes.sort_by_key(|node| node.id);
+        nodes.order_by_key(|node| node.id);
         Fact::Known(nodes)
     })
 }

@@ -9,6 +9,7 @@ use std::io;
 use std::path::Path;
 
 use super::read::{self, malformed, unread};
+use crate::model::Order as _;
 use crate::model::{
     Attributes, Bdf, Config, ErrorCounts, Fact, Ids, Link, LinkSpeed, LinkState, Note, PciDevice,
     Place, RdmaDevice, Resource, Why,
@@ -57,7 +58,7 @@ pub fn devices(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<PciDevice>>
             }
         });
     }
-    devices.sort_unstable_by_key(|device| device.bdf);
+    devices.order_by_key(|device| device.bdf);
     Fact::Known(devices)
 }
 
@@ -413,7 +414,7 @@ pub fn nvme(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<(String, Bdf)>
                 Some((name, read::last_bdf(&target)?))
             })
             .collect();
-        found.sort_by_cached_key(|(name, _)| RdmaDevice::natural(name));
+        found.order_by_key(|(name, _)| RdmaDevice::natural(name));
         Fact::Known(found)
     })
 }

@@ -13,6 +13,7 @@ pub use stack::stack;
 
 use super::pci::MAX_FUNCTIONS;
 use super::read;
+use crate::model::Order as _;
 use crate::model::{Bdf, Fact, Ids, NodeFile, Note, PciDevice, RdmaDevice, RdmaPort};
 use crate::world::Files;
 
@@ -35,7 +36,7 @@ pub fn devices(
     if names.len() > MAX_FUNCTIONS {
         return read::malformed(notes, CLASS, format!("more than {MAX_FUNCTIONS} devices"));
     }
-    names.sort_by_cached_key(|name| RdmaDevice::natural(name));
+    names.order_by_key(|name| RdmaDevice::natural(name));
     let verbs = verbs(files);
     let mut ports_left = MAX_PORTS;
     let devices = names.into_iter().map(|name| {

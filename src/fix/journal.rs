@@ -187,7 +187,9 @@ pub fn is_interrupted(journal: &Journal) -> bool {
 }
 
 fn text(journal: &Journal, largest: u64) -> Result<Vec<u8>, Error> {
-    let text = serde_json::to_vec(journal).map_err(|error| Error::Unexpected(error.to_string()))?;
+    let text = crate::model::to_json(journal)
+        .map_err(|error| Error::Unexpected(error.to_string()))?
+        .into_bytes();
     match u64::try_from(text.len()).is_ok_and(|size| size <= largest) {
         true => Ok(text),
         false => Err(Error::Unexpected(format!(

@@ -3,6 +3,7 @@
 
 use crate::check::Ctx;
 use crate::kmod::nvidia;
+use crate::model::Order as _;
 use crate::model::{Fact, Module};
 
 /// Modules above the driver, in the order of removal.
@@ -70,7 +71,7 @@ fn order(modules: &[Module]) -> Vec<String> {
         next += 1;
     }
     let rank = |module: &Module| ABOVE.iter().position(|name| *name == module.name);
-    above.sort_by_key(|module| (rank(module), module.name.clone()));
+    above.order_by_key(|module| (rank(module), module.name.clone()));
     let mut order: Vec<String> = Vec::new();
     while !above.is_empty() {
         let is_free = |module: &&Module| {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::merge::{FactKey, Fleet, Node};
 use super::{figures, fold, natural};
+use crate::model::Order as _;
 use crate::model::{
     FleetDifference, FleetFact, FleetFinding, FleetNode, FleetReport, FleetState, FleetSummary,
     FleetValue, NodeGroup,
@@ -48,7 +49,7 @@ impl Fleet {
         };
         report
             .absent
-            .sort_by(|a, b| natural(&a.node).cmp(&natural(&b.node)));
+            .order_by(|a, b| natural(&a.node).cmp(&natural(&b.node)));
         self.limit("groups", MAX_GROUPS, &mut report.groups);
         self.limit("facts", MAX_FACTS, &mut report.facts);
         self.limit("findings", MAX_FINDINGS, &mut report.findings);
@@ -60,7 +61,7 @@ impl Fleet {
     fn number_nodes(&mut self) {
         let mut names: Vec<String> = self.nodes.iter().map(|node| node.name.clone()).collect();
         names.extend(self.absent.keys().cloned());
-        names.sort_by(|a, b| natural(a).cmp(&natural(b)));
+        names.order_by(|a, b| natural(a).cmp(&natural(b)));
         let names: HashMap<&String, usize> = names.iter().zip(1..).collect();
         let number = |name: &String| format!("node{}", names.get(name).copied().unwrap_or(0));
         for node in &mut self.nodes {
@@ -85,7 +86,7 @@ impl Fleet {
     /// The nodes in the order of their names.
     fn order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.nodes.len()).collect();
-        order.sort_by(|a, b| natural(&self.nodes[*a].name).cmp(&natural(&self.nodes[*b].name)));
+        order.order_by(|a, b| natural(&self.nodes[*a].name).cmp(&natural(&self.nodes[*b].name)));
         order
     }
 
@@ -120,7 +121,7 @@ impl Fleet {
                 nodes: self.names(&nodes),
             })
             .collect();
-        versions.sort_by_key(|version| std::cmp::Reverse(version.count));
+        versions.order_by_key(|version| std::cmp::Reverse(version.count));
         versions
     }
 
@@ -231,7 +232,7 @@ impl Fleet {
             .enumerate()
             .map(|(rank, at)| (*at, rank))
             .collect();
-        groups.sort_by_key(|(_, nodes)| (std::cmp::Reverse(nodes.len()), rank[&nodes[0]]));
+        groups.order_by_key(|(_, nodes)| (std::cmp::Reverse(nodes.len()), rank[&nodes[0]]));
         let group = |((state, differences), nodes): (Alike<'_>, Vec<usize>)| NodeGroup {
             count: nodes.len(),
             nodes: self.names(&nodes),
@@ -277,7 +278,7 @@ impl Fleet {
                     nodes: self.names(&nodes),
                 })
                 .collect();
-            outliers.sort_by_key(|value| std::cmp::Reverse(value.count));
+            outliers.order_by_key(|value| std::cmp::Reverse(value.count));
             let kind = self.keys[key as usize].kind;
             let total = self
                 .nodes
@@ -294,7 +295,7 @@ impl Fleet {
             }
         };
         let mut facts: Vec<FleetFact> = others.into_iter().map(fact).collect();
-        facts.sort_by_key(|fact| std::cmp::Reverse(fact.count));
+        facts.order_by_key(|fact| std::cmp::Reverse(fact.count));
         facts
     }
 
@@ -333,7 +334,7 @@ impl Fleet {
                 (rank, finding)
             })
             .collect();
-        findings.sort_by_key(|(rank, finding)| (*rank, std::cmp::Reverse(finding.count)));
+        findings.order_by_key(|(rank, finding)| (*rank, std::cmp::Reverse(finding.count)));
         findings.into_iter().map(|(_, finding)| finding).collect()
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::merge::{Fleet, Series};
 use super::natural;
+use crate::model::Order as _;
 use crate::model::{FleetFigure, FleetLink, GIGABYTES_PER_SECOND, HeatMap, MICROSECONDS};
 
 /// Figures of fewer nodes are not compared.
@@ -65,7 +66,7 @@ pub fn outliers(fleet: &Fleet) -> Vec<FleetFigure> {
             });
         }
     }
-    outliers.sort_by(|a, b| {
+    outliers.order_by(|a, b| {
         b.loss
             .total_cmp(&a.loss)
             .then_with(|| natural(&a.node).cmp(&natural(&b.node)))
@@ -90,7 +91,7 @@ fn links(fleet: &Fleet) -> Vec<(&Series, (&str, &str))> {
         .into_values()
         .filter_map(|series| Some((series, fleet.texts.text(series.subject).split_once(TO)?)))
         .collect();
-    links.sort_by_key(|(series, _)| (series.name, series.subject));
+    links.order_by_key(|(series, _)| (series.name, series.subject));
     links
 }
 
@@ -130,7 +131,7 @@ fn shares(fleet: &Fleet) -> Vec<FleetLink> {
 /// The worst links.
 pub fn worst_links(fleet: &Fleet) -> Vec<FleetLink> {
     let mut all = shares(fleet);
-    all.sort_by(|a, b| a.share.total_cmp(&b.share));
+    all.order_by(|a, b| a.share.total_cmp(&b.share));
     all.truncate(WORST);
     all
 }
@@ -146,7 +147,7 @@ pub fn heat_map(fleet: &Fleet) -> Option<HeatMap> {
     if ends.is_empty() {
         return None;
     }
-    ends.sort_by(|a, b| natural(a).cmp(&natural(b)));
+    ends.order_by(|a, b| natural(a).cmp(&natural(b)));
     let step = ends.len().div_ceil(MAX_ROWS);
     let rows: HashMap<&str, usize> = ends
         .iter()

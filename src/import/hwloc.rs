@@ -12,6 +12,7 @@ mod xml;
 
 use super::ImportError;
 use super::limits::{FUNCTIONS, at_most};
+use crate::model::Order as _;
 use crate::model::{Attributes, Config, Driver, Fact, Facts, Host, Ids, PciDevice, Platform, Why};
 use devices::OsDevices;
 use near::Nodes;
@@ -96,7 +97,7 @@ fn functions(
             config: Config::default(),
         });
     }
-    found.sort_by_key(|device| device.bdf);
+    found.order_by_key(|device| device.bdf);
     match found.windows(2).find(|pair| pair[0].bdf == pair[1].bdf) {
         Some(twice) => Err(ImportError::Malformed(format!(
             "hwloc's XML lists the PCI function {} twice",

@@ -25,6 +25,7 @@ use function::Function;
 use super::ImportError;
 use super::limits::FUNCTIONS;
 use super::tree::{Node, Tree};
+use crate::model::Order as _;
 use crate::model::config::PortType;
 use crate::model::{Attributes, Bdf, Fact, Facts, Ids, Note, PciDevice, Platform, Why};
 use crate::pci::{PciNames, PciNumbers};
@@ -101,7 +102,7 @@ fn functions(bytes: &[u8], numbers: &PciNumbers<'_>, failure: &mut ParseNotes) -
         );
     }
     join(&mut machines, run, failure);
-    machines.sort_by_key(|machine| std::cmp::Reverse(machine.len()));
+    machines.order_by_key(|machine| std::cmp::Reverse(machine.len()));
     let all: usize = machines.iter().map(Functions::len).sum();
     if let Some(first) = machines.first()
         && all > first.len()
@@ -210,7 +211,7 @@ fn all_devices(machines: Vec<Functions>, failure: &mut ParseNotes) -> Vec<(PciDe
         }
         devices.append(&mut these);
     }
-    devices.sort_by_key(|(device, _)| device.bdf);
+    devices.order_by_key(|(device, _)| device.bdf);
     devices
 }
 

@@ -1,5 +1,6 @@
 //! The matrix of `nvidia-smi topo -m` in a text with lspci's output: NVLinks between GPUs, their CPUs and NUMA nodes.
 
+use crate::model::Order as _;
 use crate::model::{Bdf, Fact, Facts, Ids, LinkedPair, Note, PciDevice};
 
 /// Limit of GPUs: their pairs are kept.
@@ -27,7 +28,7 @@ pub fn add(facts: &mut Facts, bytes: &[u8]) {
         .iter_mut()
         .filter(|device| device.ids.known().is_some_and(Ids::is_nvidia_gpu))
         .collect();
-    gpus.sort_by_key(|gpu| gpu.bdf);
+    gpus.order_by_key(|gpu| gpu.bdf);
     if gpus.len() != rows.len() {
         facts.notes.push(Note {
             source: "nvidia-smi topo -m".to_owned(),

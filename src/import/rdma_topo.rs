@@ -17,6 +17,7 @@ use serde::{Deserialize, Deserializer};
 use super::ImportError;
 use super::limits::{FUNCTIONS, at_most};
 use crate::input::json_error;
+use crate::model::Order as _;
 use crate::model::{Attributes, Bdf, Fact, Facts, Ids, Note, PciDevice, Platform, RdmaDevice, Why};
 use crate::pci::{Depth, decode, parse_place};
 
@@ -47,7 +48,7 @@ pub fn facts(bytes: &[u8]) -> Result<Facts, ImportError> {
     let Functions(mut functions) = serde_json::from_slice(bytes).map_err(|error| {
         ImportError::Malformed(format!("rdma_topo's dump: {}", json_error(&error)))
     })?;
-    functions.sort_by_key(|function| function.device.bdf);
+    functions.order_by_key(|function| function.device.bdf);
     if let Some(twice) = functions
         .windows(2)
         .find(|pair| pair[0].device.bdf == pair[1].device.bdf)
@@ -88,8 +89,8 @@ pub fn facts(bytes: &[u8]) -> Result<Facts, ImportError> {
             "RDMA devices and NVMe controllers",
         )?;
     }
-    rdma.sort_by_cached_key(|device: &RdmaDevice| RdmaDevice::natural(&device.name));
-    nvme.sort_by_cached_key(|(name, bdf): &(String, Bdf)| (RdmaDevice::natural(name), *bdf));
+    rdma.order_by_key(|device: &RdmaDevice| RdmaDevice::natural(&device.name));
+    nvme.order_by_key(|(name, bdf): &(String, Bdf)| (RdmaDevice::natural(name), *bdf));
     let mut notes = Vec::new();
     for function in &mut functions {
         notes.append(&mut function.notes);

@@ -16,6 +16,7 @@ mod finding;
 mod fleet;
 mod idlist;
 mod journal;
+mod json;
 mod limited;
 mod limits;
 mod mapping;
@@ -23,6 +24,7 @@ mod modprobe;
 mod module_files;
 mod nvml;
 mod operation;
+mod order;
 mod pci;
 mod plan;
 mod probe;
@@ -63,6 +65,7 @@ pub use journal::{
     Entry, FileChange, FileMeta, FileRecord, ImageChange, JOURNAL_SCHEMA, Journal, JournalState,
     Mutation, Progress,
 };
+pub use json::{to_json, to_tree};
 pub use limits::{Limits, RdmaGrant, Service, Setting};
 pub use mapping::{DmaBufTrial, GpuMapping, MappingOutcome, MappingTrial};
 pub use modprobe::{Command, Directive, HiddenFile, Initramfs, Modprobe};
@@ -72,6 +75,7 @@ pub use nvml::{
     P2pCapability, P2pStatus,
 };
 pub use operation::{DeviceNode, FirmwareTool, GrubMkconfig, InitramfsBuilder, Operation};
+pub use order::Order;
 pub use pci::{Attributes, ErrorCounts, Ids, LinkState, PciDevice, Place, Resource, RootBus};
 pub use plan::{
     Action, AttributeWrite, Capability, Cause, ConfigWrite, FileWrite, ImageBuild, PLAN_SCHEMA,

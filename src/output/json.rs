@@ -16,23 +16,94 @@ pub fn pretty(value: &impl Serialize) -> io::Result<String> {
 
 /// Writes a document over several lines, as it is serialized.
 pub fn write_pretty(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
-    write(out, |out| Ok(serde_json::to_writer_pretty(out, value)?))
+    write(&mut Indented::new(out), value)
 }
 
 /// Writes a document on one line, as it is serialized.
 pub fn write_compact(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
-    write(out, |out| Ok(serde_json::to_writer(out, value)?))
+    write(out, value)
 }
 
-fn write(
-    out: &mut dyn Write,
-    document: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> io::Result<()> {
+fn write(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
     // serde_json writes a few bytes at a time.
     let mut out = BufWriter::with_capacity(1 << 16, escaped(out));
-    document(&mut out)?;
+    serde_json::to_writer(&mut out as &mut dyn Write, value)?;
     out.write_all(b"\n")?;
     out.flush()
+}
+
+/// A writer of JSON on one line, which breaks it into lines as serde_json does. serde_json's own way would be a second
+/// copy of the code of all documents.
+struct Indented<'w> {
+    inner: &'w mut dyn Write,
+    depth: usize,
+    /// The last character opened a list or an object.
+    opened: bool,
+    text: Text,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Text {
+    Outside,
+    Inside,
+    Backslash,
+}
+
+impl<'w> Indented<'w> {
+    fn new(inner: &'w mut dyn Write) -> Self {
+        Self {
+            inner,
+            depth: 0,
+            opened: false,
+            text: Text::Outside,
+        }
+    }
+
+    fn line(&self, out: &mut Vec<u8>) {
+        out.push(b'\n');
+        out.resize(out.len() + 2 * self.depth, b' ');
+    }
+}
+
+impl Write for Indented<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut out = Vec::with_capacity(2 * bytes.len());
+        for &byte in bytes {
+            if self.text != Text::Outside {
+                self.text = match (self.text, byte) {
+                    (Text::Inside, b'"') => Text::Outside,
+                    (Text::Inside, b'\\') => Text::Backslash,
+                    _ => Text::Inside,
+                };
+                out.push(byte);
+                continue;
+            }
+            let opened = std::mem::take(&mut self.opened);
+            if matches!(byte, b'}' | b']') {
+                self.depth = self.depth.saturating_sub(1);
+            }
+            if opened != matches!(byte, b'}' | b']') {
+                self.line(&mut out);
+            }
+            out.push(byte);
+            match byte {
+                b'{' | b'[' => {
+                    self.depth += 1;
+                    self.opened = true;
+                }
+                b',' => self.line(&mut out),
+                b':' => out.push(b' '),
+                b'"' => self.text = Text::Inside,
+                _ => {}
+            }
+        }
+        self.inner.write_all(&out)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
 }
 
 /// A writer for JSON that replaces hidden characters with `\u` escapes.
@@ -98,6 +169,25 @@ impl<W: Write> Write for Escaped<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_are_those_of_serde_json() {
+        let values = serde_json::json!([
+            {}, [], [[]], {"a": {}}, [1, -2.5, null, true], "a\\\"}{[,:\\", {"b": [{"c": [], "d:,{": "e"}, "f"]}, "",
+        ]);
+        for value in values.as_array().expect("a list").iter().chain([&values]) {
+            let expected = serde_json::to_string_pretty(value).expect("text") + "\n";
+            assert_eq!(pretty(value).expect("text"), expected);
+            for size in 1..8 {
+                let mut out = Vec::new();
+                let mut writer = Indented::new(&mut out);
+                for part in (value.to_string() + "\n").as_bytes().chunks(size) {
+                    writer.write_all(part).expect("a Vec takes all");
+                }
+                assert_eq!(String::from_utf8(out).expect("UTF-8"), expected);
+            }
+        }
+    }
 
     const HOSTILE: &str =
         "\u{0}\u{1b}[31m\n\t\u{7f}\u{9b}\u{202e}\u{2028}\u{feff}\u{e0041}é漢\u{1f600}\"\\";

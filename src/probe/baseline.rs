@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::statistics::{Figures, mad};
+use crate::model::Order as _;
 use crate::model::{
     BYTES, Change, ChangeKind, Diff, FigureChange, MICROSECONDS, ProbeReport, ProbeResult,
     ProbeVerdict,
@@ -68,7 +69,7 @@ fn middle(mut results: Vec<ProbeResult>) -> Option<ProbeResult> {
     let worst = results.iter().map(|result| rank(result.verdict)).max()?;
     let verified = results.iter().map(|result| result.verified).sum();
     results.retain(|result| rank(result.verdict) == worst);
-    results.sort_by(|a, b| a.median.unwrap_or(0.0).total_cmp(&b.median.unwrap_or(0.0)));
+    results.order_by(|a, b| a.median.unwrap_or(0.0).total_cmp(&b.median.unwrap_or(0.0)));
     let middle = results.swap_remove(results.len() / 2);
     Some(ProbeResult {
         runs,
@@ -165,7 +166,7 @@ pub fn compare(baseline: &ProbeReport, now: &ProbeReport, tolerance: f64) -> Dif
                 .map(|old| one_sided(&key, old, ChangeKind::Removed)),
         );
     }
-    changes.sort_by_key(|change| {
+    changes.order_by_key(|change| {
         let regressed = change
             .figure
             .as_ref()

@@ -76,7 +76,7 @@ impl<M: Serialize + DeserializeOwned + Send + 'static> Channel<M> {
         // The thread ends with the other process, or with this one.
         std::thread::spawn(move || {
             for line in reading.lines().map_while(Result::ok) {
-                let Ok(message) = serde_json::from_str(&line) else {
+                let Ok(message) = serde_json::from_slice(line.as_bytes()) else {
                     return;
                 };
                 if forward.send(message).is_err() {
@@ -158,7 +158,7 @@ impl<M: Serialize + DeserializeOwned + Send + 'static> Channel<M> {
 
 /// Writes a message to a socket whose other end is a [`Channel`].
 pub fn write_line(mut socket: &UnixStream, message: &impl Serialize) -> io::Result<()> {
-    let mut line = serde_json::to_vec(message)?;
+    let mut line = crate::model::to_json(message)?.into_bytes();
     line.push(b'\n');
     socket.write_all(&line)
 }

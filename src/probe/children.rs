@@ -309,7 +309,7 @@ impl Children<'_> {
 
 /// The arguments of a child of this binary.
 pub fn arguments<T: Task>(task: &T) -> Result<[String; 2], ProbeError> {
-    let request = serde_json::to_string(&BTreeMap::from([(T::NAME, task)]))?;
+    let request = crate::model::to_json(&BTreeMap::from([(T::NAME, task)]))?;
     Ok([CHILD.to_owned(), request])
 }
 

@@ -133,8 +133,7 @@ impl<'a> Reporter<'a> {
     }
 
     pub fn send(&mut self, event: &Event) -> io::Result<()> {
-        serde_json::to_writer(&mut *self.out, event)?;
-        self.out.write_all(b"\n")?;
+        writeln!(self.out, "{}", crate::model::to_json(event)?)?;
         self.out.flush()
     }
 }

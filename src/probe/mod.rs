@@ -68,7 +68,7 @@ pub fn answer_for_parent(arguments: &[String], out: &mut dyn Write) -> Option<io
         return None;
     }
     Some(
-        serde_json::from_str(request)
+        serde_json::from_slice(request.as_bytes())
             .map_err(io::Error::from)
             .and_then(|request| {
                 // Without its parent nothing reads the results.

@@ -6,6 +6,7 @@ use super::depth::Terms;
 use super::events::Listed;
 use super::machine::{Machine, Place};
 use super::target::Target;
+use crate::model::Order as _;
 use crate::model::{Bdf, IdList, NumaNode};
 
 /// The options that every probe has.
@@ -152,7 +153,7 @@ fn nodes(
         .iter()
         .filter(|node| !node.cpus.is_empty())
         .collect();
-    nodes.sort_by_key(|node| (Some(node.id) != home, node.id));
+    nodes.order_by_key(|node| (Some(node.id) != home, node.id));
     match wanted {
         Nodes::One(number) => {
             let available: Vec<String> = nodes.iter().map(|node| node.id.to_string()).collect();

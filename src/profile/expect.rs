@@ -1,6 +1,7 @@
 //! Table `expect` of a profile: what a good machine has, by key, and by device where devices differ. It compares values and
 //! reads no machine.
 
+use crate::model::Order as _;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -203,7 +204,7 @@ impl Expected {
                     mine.extend(theirs);
                     if comparison == Comparison::AtLeast {
                         mine.0
-                            .sort_by_key(|value| value.parse::<f64>().map_or(0, f64::to_bits));
+                            .order_by_key(|value| value.parse::<f64>().map_or(0, f64::to_bits));
                         mine.0.truncate(1);
                     }
                 }

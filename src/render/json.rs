@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::stream::{Entries, Items};
 use super::{Cell, View};
+use crate::model::Order as _;
 use crate::model::{Bdf, Fact, Host, Kind, Match, Note, Path, RdmaPath, Row, Verdict};
 use crate::output;
 use crate::topo::{MAX_PATHS, MAX_ROWS, redirects};
@@ -125,7 +126,7 @@ pub fn write(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut by_name: Vec<usize> = (0..rows.len())
         .filter(|_| topology.has_all_pairs())
         .collect();
-    by_name.sort_by_key(|at| name(*at));
+    by_name.order_by_key(|at| name(*at));
     let gpus: Vec<usize> = topology
         .rows_of(Kind::Gpu)
         .map(|(at, _)| at)

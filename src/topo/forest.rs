@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::model::Order as _;
 use crate::model::{Bdf, Fact, Link, LinkState, PciDevice, PortType, RootBus, Why};
 
 pub struct Forest<'a> {
@@ -67,7 +68,7 @@ impl<'a> Forest<'a> {
         let depth =
             |device: &PciDevice| device.place.known().map_or(0, |place| place.bridges.len());
         let mut order: Vec<usize> = (0..self.devices.len()).collect();
-        order.sort_by_key(|at| depth(&self.devices[*at]));
+        order.order_by_key(|at| depth(&self.devices[*at]));
         let mut roles = vec![Role::Endpoint; self.devices.len()];
         for at in order {
             let device = &self.devices[at];

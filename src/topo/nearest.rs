@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use super::Topology;
 use super::classify::End;
+use crate::model::Order as _;
 use crate::model::{Bdf, Fact, Kind, RootBus};
 
 pub struct Partners<'t> {
@@ -48,7 +49,7 @@ impl<'t> Partners<'t> {
             all: Vec::new(),
         };
         let mut rows: Vec<usize> = topology.rows_of(kind).map(|(at, _)| at).collect();
-        rows.sort_by_key(|at| topology.rows.get(*at).map(|row| row.active == Some(false)));
+        rows.order_by_key(|at| topology.rows.get(*at).map(|row| row.active == Some(false)));
         for row in rows {
             partners.add(row);
         }

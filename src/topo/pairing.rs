@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use super::Topology;
 use super::classify::bridges_in_common;
 use super::nearest::Partners;
+use crate::model::Order as _;
 use crate::model::{Fact, Facts, Kind, Match, PciClass, Row, Verdict};
 
 /// Partners at this distance or farther have no bridge in common with the row.
@@ -177,7 +178,7 @@ fn nearest(
         let found = wanted.filter_map(|at| candidate(topology, legs, row, *at));
         let mut candidates: Vec<Candidate> = found.take(most).collect();
         if !candidates.is_empty() {
-            candidates.sort_unstable_by_key(|candidate| candidate.row);
+            candidates.order_by_key(|candidate| candidate.row);
             candidates.dedup_by_key(|candidate| candidate.row);
             return candidates;
         }

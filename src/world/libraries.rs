@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::child::Running;
 use crate::input::{json_error, pass_environment};
+use crate::model::to_json;
 use crate::model::{
     CudaOutcome, Fact, LibraryAnswer, MappingOutcome, NvmlOutcome, P2pCapability,
     RecordedLibraries, RegistrationOutcome, VerbsOutcome, Why,
@@ -303,7 +304,7 @@ fn start<T>(
     timeout: Duration,
 ) -> State<T> {
     let start = || {
-        let query_options = serde_json::to_string(query_options)?;
+        let query_options = crate::model::to_json(query_options)?;
         // This process's file, even if it was replaced or its path is unreachable.
         let mut command = Command::new("/proc/self/exe");
         pass_environment(&mut command);
@@ -397,24 +398,24 @@ pub fn answer_for_parent(arguments: &[String], out: &mut dyn io::Write) -> Optio
     let [name, query_options] = arguments else {
         return None;
     };
-    let read: fn(&str) -> serde_json::Result<Vec<u8>> = match name.as_str() {
+    let read: fn(&[u8]) -> serde_json::Result<String> = match name.as_str() {
         name if name == NVML.child => {
-            |query_options| serde_json::to_vec(&nvml::read(serde_json::from_str(query_options)?))
+            |query_options| to_json(&nvml::read(serde_json::from_slice(query_options)?))
         }
         name if name == CUDA.child => {
-            |query_options| serde_json::to_vec(&cuda::read(serde_json::from_str(query_options)?))
+            |query_options| to_json(&cuda::read(serde_json::from_slice(query_options)?))
         }
         name if name == VERBS.child => {
-            |query_options| serde_json::to_vec(&verbs::read(serde_json::from_str(query_options)?))
+            |query_options| to_json(&verbs::read(serde_json::from_slice(query_options)?))
         }
-        name if name == MAPPING.child => |_| serde_json::to_vec(&mapping::try_each()),
-        name if name == REGISTRATION.child => |_| serde_json::to_vec(&registration::try_each()),
+        name if name == MAPPING.child => |_| to_json(&mapping::try_each()),
+        name if name == REGISTRATION.child => |_| to_json(&registration::try_each()),
         _ => return None,
     };
     let mut answer = || {
         // Without a parent the answer is useless.
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-        out.write_all(&read(query_options)?)?;
+        out.write_all(read(query_options.as_bytes())?.as_bytes())?;
         out.flush()
     };
     Some(answer())

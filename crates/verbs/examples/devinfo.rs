@@ -1,6 +1,6 @@
 //! Prints libibverbs' functions and its devices.
 //!
-//! `cargo run -p verbs --example devinfo`
+//! `cargo run -p gdr-verbs --example devinfo`
 
 #![allow(clippy::print_stdout)] // It is its purpose.
 

@@ -1,7 +1,7 @@
 //! All operations between two queue pairs of one port, with every byte compared, and all errors that can be provoked. Runs on
 //! Soft-RoCE and on NICs.
 //!
-//! `cargo run -p verbs --example loopback -- [DEVICE]`
+//! `cargo run -p gdr-verbs --example loopback -- [DEVICE]`
 
 #![allow(clippy::print_stdout)] // It is its purpose.
 

@@ -2,6 +2,7 @@
 
 use super::reading::{CUDA, cuda_gpu, each, nvml_gpu};
 use crate::check::{Ctx, Judgement, passthrough, unknown_if, words};
+use crate::model::Order as _;
 use crate::model::{Area, Bdf, Fabric, Fact, NodeState, PciDevice, Why};
 
 const CHANNELS: &str = "/dev/nvidia-caps-imex-channels";
@@ -73,7 +74,7 @@ fn open(ctx: &Ctx<'_>, able: &[Bdf], subject: String) -> Judgement {
         .filter_map(|node| Some((node, node.state.present()?)))
         .collect::<Vec<_>>();
     // One channel that opens is enough, so it comes first.
-    states.sort_by_key(|(_, state)| (!is_drivers(state), state.usable != Fact::Known(true)));
+    states.order_by_key(|(_, state)| (!is_drivers(state), state.usable != Fact::Known(true)));
     let Some((node, state)) = states.first() else {
         return missing(ctx, able, subject).evidence(CHANNELS, "no channel");
     };

@@ -8,6 +8,7 @@ use crate::cli::FleetReportOptions;
 use crate::cmd::document;
 use crate::fleet::{Fleet, natural};
 use crate::model::Absence;
+use crate::model::Order as _;
 use crate::probe::rdma::rendezvous::expand;
 
 /// Merges files.
@@ -57,7 +58,7 @@ fn files(sources: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
                 source.display()
             );
         }
-        inside.sort_by(|a, b| natural(&stem(a)).cmp(&natural(&stem(b))));
+        inside.order_by(|a, b| natural(&stem(a)).cmp(&natural(&stem(b))));
         files.extend(inside);
     }
     Ok(files)

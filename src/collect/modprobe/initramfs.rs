@@ -175,9 +175,12 @@ fn image(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Option<In
             true => initramfs::read_unified(stream, &reading),
             false => Some(initramfs::read(stream, &reading)),
         };
-        serde_json::to_string(&found).map_err(std::io::Error::from)
+        crate::model::to_json(&found).map_err(std::io::Error::from)
     });
-    match text.as_deref().map(serde_json::from_str) {
+    match text
+        .as_deref()
+        .map(|text| serde_json::from_slice(text.as_bytes()))
+    {
         Ok(Ok(found)) => Fact::Known(found),
         Ok(Err(error)) => malformed(
             notes,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::place::Tree;
 use super::xml::{Document, Object, ObjectKind, Version};
+use crate::model::Order as _;
 use crate::model::{Bdf, DriverGpu, Fact, Ids, PciDevice, RdmaDevice, RdmaPort, Why};
 
 struct Os<'a> {
@@ -74,7 +75,7 @@ impl<'a> OsDevices<'a> {
                 ..RdmaDevice::default()
             });
         let mut devices: Vec<RdmaDevice> = devices.collect();
-        devices.sort_by_cached_key(|device| RdmaDevice::natural(&device.name));
+        devices.order_by_key(|device| RdmaDevice::natural(&device.name));
         self.unless_omitted(devices)
     }
 
@@ -85,7 +86,7 @@ impl<'a> OsDevices<'a> {
             .iter()
             .filter_map(|os| Some((controller(os.name)?, os.function?)));
         let mut found: Vec<(String, Bdf)> = found.collect();
-        found.sort_by_cached_key(|(name, bdf)| (RdmaDevice::natural(name), *bdf));
+        found.order_by_key(|(name, bdf)| (RdmaDevice::natural(name), *bdf));
         found.dedup();
         self.unless_omitted(found)
     }

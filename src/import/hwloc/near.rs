@@ -6,6 +6,7 @@
 use super::super::ImportError;
 use super::super::limits::at_most;
 use super::xml::{Document, Locality, ObjectKind};
+use crate::model::Order as _;
 use crate::model::{Fact, IdList, NumaNode, Why};
 
 /// Above Linux' limit.
@@ -85,7 +86,7 @@ fn nodes(listed: &[Listed<'_>], all: Option<&IdList>) -> Option<Vec<NumaNode>> {
             },
         });
     }
-    nodes.sort_by_key(|node| node.id);
+    nodes.order_by_key(|node| node.id);
     let numbers = IdList::new(nodes.iter().map(|node| node.id));
     let cpus = IdList::union(nodes.iter().map(|node| &node.cpus));
     let disjoint = cpus.len() == nodes.iter().map(|node| node.cpus.len()).sum::<u64>();

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::xml::{Document, ObjectKind};
+use crate::model::Order as _;
 use crate::model::{Bdf, Place, RootBus};
 
 pub struct Tree<'a> {
@@ -182,7 +183,7 @@ fn overlapping(nodes: &[Node]) -> BTreeMap<(u32, u8), bool> {
             _ => None,
         })
         .collect();
-    hosts.sort_by_key(|buses| (buses.domain, buses.first));
+    hosts.order_by_key(|buses| (buses.domain, buses.first));
     let mut found = BTreeMap::new();
     let mut widest: Option<Buses> = None;
     for buses in hosts {

@@ -90,7 +90,9 @@ impl World {
 
     /// Exchanges what each rank is, by rank. With more ranks on a host than CPUs each wait yields.
     pub fn exchange(&mut self, own: &Hello) -> Result<Vec<Hello>, StepError> {
-        let text = serde_json::to_vec(own).map_err(|_| StepError::OutOfStep)?;
+        let text = crate::model::to_json(own)
+            .map_err(|_| StepError::OutOfStep)?
+            .into_bytes();
         let all = match &mut self.ranks {
             Ranks::Mpi(communicator) => communicator.all_gather(&text, EXCHANGE)?,
             Ranks::Sim(sim) => {
@@ -224,7 +226,9 @@ impl World {
         message: &Message,
         timeout: Duration,
     ) -> Result<(), StepError> {
-        let mut text = serde_json::to_vec(message).map_err(|_| StepError::OutOfStep)?;
+        let mut text = crate::model::to_json(message)
+            .map_err(|_| StepError::OutOfStep)?
+            .into_bytes();
         if text.len() > FRAME {
             return Err(StepError::OutOfStep);
         }

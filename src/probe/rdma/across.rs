@@ -465,7 +465,7 @@ fn from_child<P: Across>(
 ) {
     for line in BufReader::new(child).lines().map_while(Result::ok) {
         *sent.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-        let Ok(message) = serde_json::from_str(&line) else {
+        let Ok(message) = serde_json::from_slice(line.as_bytes()) else {
             return;
         };
         // Ignored: the thread that receives reports a broken link.

@@ -22,6 +22,7 @@ use group::groups;
 
 use super::Style;
 use super::text::{counted, wrap};
+use crate::model::Order as _;
 use crate::model::{Area, Finding, Host, Note, Outcome, Readiness, Remedy, Severity, Summary};
 
 /// The document `gdr.doctor/1`.
@@ -156,7 +157,7 @@ fn failures<'a>(report: &Report<'a>) -> Vec<&'a Finding> {
             )
         })
         .collect();
-    found.sort_by_key(|finding| match finding.outcome {
+    found.order_by_key(|finding| match finding.outcome {
         Outcome::Fail => 0,
         Outcome::Warn => 1,
         _ => 2,

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use super::asynchronous::{CPU, LOOP, PINGPONG, STREAM, details};
 use super::panel::{Line, Panel, What, line};
 use super::{copy_chart, mpi, size, transfer};
+use crate::model::Order as _;
 use crate::model::{Bucket, ProbeKind, ProbeReport, ProbeResult, ProbedGpu};
 use crate::render::svg::Stroke;
 
@@ -23,7 +24,7 @@ pub fn panels(report: &ProbeReport) -> Vec<Panel> {
     };
     panels.iter_mut().for_each(|panel| {
         panel.lines.retain(|line| !line.points.is_empty());
-        panel.lines.sort_by_key(|line| Reverse(line.stroke));
+        panel.lines.order_by_key(|line| Reverse(line.stroke));
     });
     panels.retain(|panel| !panel.lines.is_empty());
     panels

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::panel::{DIRECTIONS, Line, Panel, What};
+use crate::model::Order as _;
 use crate::model::{MICROSECONDS, ProbeReport, ProbeResult, ProbedGpu};
 use crate::render::svg::Stroke;
 
@@ -119,6 +120,6 @@ fn points(
         })
         .map(|(bytes, microseconds)| (bytes, bytes / microseconds / 1e3))
         .collect();
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    points.order_by(|a, b| a.0.total_cmp(&b.0));
     points
 }

@@ -1,5 +1,6 @@
 //! What a chart shows: panels of lines, independent of the output format.
 
+use crate::model::Order as _;
 use crate::model::{ProbeReport, ProbeResult};
 use crate::render::svg::Stroke;
 
@@ -52,7 +53,7 @@ pub fn line(report: &ProbeReport, subject: &str, name: &str, stroke: Stroke, lab
             ))
         })
         .collect();
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    points.order_by(|a, b| a.0.total_cmp(&b.0));
     // Keep the first NUMA node, which is the GPU's.
     points.dedup_by(|a, b| a.0 == b.0);
     Line {

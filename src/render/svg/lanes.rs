@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::nets::Net;
 use super::scene::{Anchor, Ink, Label, Pill, Rect, Scene, Wire};
 use super::text::Type;
+use crate::model::Order as _;
 
 const TRACK: i32 = 24;
 const COLUMN: i32 = 14;
@@ -75,7 +76,7 @@ impl<'a> Lanes<'a> {
             .iter()
             .map(|(net, pins)| {
                 let mut pins = pins.clone();
-                pins.sort_unstable_by_key(|pin| pin.x);
+                pins.order_by_key(|pin| pin.x);
                 Part {
                     net: *net,
                     deck,
@@ -87,7 +88,7 @@ impl<'a> Lanes<'a> {
             })
             .collect();
         // Short wires first, so that long ones go around them. NVLink is lowest.
-        parts.sort_by_key(|part| {
+        parts.order_by_key(|part| {
             let (low, high) = self.ends(part);
             (self.nets[part.net].is_nvlink(), high - low, part.net)
         });
@@ -121,7 +122,7 @@ impl<'a> Lanes<'a> {
         let columns = self.columns();
         // NVLink bars are below the wires of the pairs.
         self.parts
-            .sort_by_key(|part| (!self.nets[part.net].is_nvlink(), part.net, part.deck));
+            .order_by_key(|part| (!self.nets[part.net].is_nvlink(), part.net, part.deck));
         for part in &self.parts {
             let net = &self.nets[part.net];
             let (low, _) = self.ends(part);
@@ -187,7 +188,7 @@ impl<'a> Lanes<'a> {
             *span = (span.0.min(part.y), span.1.max(part.y));
         }
         let mut order: Vec<_> = spans.into_iter().collect();
-        order.sort_by_key(|(net, (top, bottom))| (bottom - top, *net));
+        order.order_by_key(|(net, (top, bottom))| (bottom - top, *net));
         let mut taken: Vec<Vec<(i32, i32)>> = Vec::new();
         let mut columns = BTreeMap::new();
         for (net, (top, bottom)) in order {

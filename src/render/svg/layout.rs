@@ -11,6 +11,7 @@ use super::nets::Net;
 use super::scene::{Frame, Ink, Look, Rect, Scene};
 use super::text::Type;
 use super::tree::{Branch, Group};
+use crate::model::Order as _;
 
 const GROUP_TITLE: Type = Type::bold(14);
 /// Height of the title of a NUMA node's box.
@@ -175,7 +176,7 @@ impl<'a> Layout<'a> {
             let mut mine: Vec<usize> = (0..self.nets.len())
                 .filter(|at| self.nets[*at].rows.contains(&row))
                 .collect();
-            mine.sort_by_key(|at| (aim(&self.nets[*at], row), *at));
+            mine.order_by_key(|at| (aim(&self.nets[*at], row), *at));
             let count = mine.len();
             for (at, net) in mine.into_iter().enumerate() {
                 pins.entry(net).or_default().push(leave.pin(at, count));

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::model::Order as _;
 use crate::model::{Bdf, Fact, Facts, Ids, LinkState, PciDevice, RootBus};
 use crate::topo::{Forest, Role, Topology};
 
@@ -197,7 +198,7 @@ impl Sources<'_> {
         for (bdf, rows) in bridges {
             branches.push((bdf, self.bridge(bdf, &rows, under)));
         }
-        branches.sort_by_key(|(bdf, _)| *bdf);
+        branches.order_by_key(|(bdf, _)| *bdf);
         branches.into_iter().map(|(_, branch)| branch).collect()
     }
 

@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Serialize;
 
-use crate::model::{Change, ChangeKind, Diff, Fact, Facts, Software, Why};
+use crate::model::Order as _;
+use crate::model::{Change, ChangeKind, Diff, Fact, Facts, Software, Why, to_tree};
 use node::Node;
 
 /// The changes from `a` to `b`.
@@ -66,7 +67,7 @@ pub fn diff(a: &Facts, b: &Facts) -> Diff {
     walk.area(&["registration"], &registration(a), &registration(b));
     let mut found = walk.found;
     drop_duplicate_links(&mut found);
-    found.sort_by(|a, b| order(a).cmp(&order(b)));
+    found.order_by(|a, b| order(a).cmp(&order(b)));
     Diff { changes: found }
 }
 
@@ -98,10 +99,7 @@ impl Walk {
     }
 
     fn tree<T: Serialize>(&mut self, value: &T) -> Node {
-        Node::new(
-            &mut self.path,
-            serde_json::to_value(value).unwrap_or_default(),
-        )
+        Node::new(&mut self.path, to_tree(value).unwrap_or_default())
     }
 
     /// Compares a long list element by element, with one tree at a time.
@@ -156,7 +154,7 @@ impl Walk {
     }
 
     fn thing<T: Serialize>(&mut self, thing: &T) -> Node {
-        let mut value = serde_json::to_value(thing).unwrap_or_default();
+        let mut value = to_tree(thing).unwrap_or_default();
         if let Some(fields) = value.as_object_mut()
             && fields
                 .get("attributes")

@@ -32,8 +32,8 @@ pub fn map_texts(json: &str, mut map: impl FnMut(Place, &str) -> String) -> Opti
             };
             out.push_str(text);
         } else {
-            let text: String = serde_json::from_str(text).ok()?;
-            out.push_str(&serde_json::to_string(&map(place, &text)).ok()?);
+            let text: String = serde_json::from_slice(text.as_bytes()).ok()?;
+            out.push_str(&crate::model::to_json(&map(place, &text)).ok()?);
         }
         rest = behind;
     }

@@ -17,6 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::kmod;
+use crate::model::Order as _;
 use crate::model::{
     Failure, Hex, Host, Initramfs, LibraryAnswer, Recorded, RecordedLibraries, Snapshot, Why,
 };
@@ -153,7 +154,7 @@ impl Masker {
         let by_shape = scan::spans(self.patterns, &mut self.ledger, place, text);
         let mut spans = self.words.spans(&mut self.ledger, text, &by_shape);
         spans.extend(by_shape);
-        spans.sort_by_key(|(range, _)| range.start);
+        spans.order_by_key(|(range, _)| range.start);
         let mut out = String::with_capacity(text.len());
         let mut at = 0;
         for (range, new) in spans {
@@ -354,10 +355,10 @@ impl Masker {
             },
             LibraryAnswer::Answered(outcome) => {
                 // A tree of values would take many times the memory of its text.
-                let masked = serde_json::to_string(outcome)
+                let masked = crate::model::to_json(outcome)
                     .ok()
                     .and_then(|text| json::map_texts(&text, |place, text| self.text(place, text)))
-                    .and_then(|text| serde_json::from_str(&text).ok());
+                    .and_then(|text| serde_json::from_slice(text.as_bytes()).ok());
                 masked.map_or_else(|| lost(Why::Broken), LibraryAnswer::Answered)
             }
         }
@@ -374,10 +375,10 @@ fn is_image(path: &str) -> bool {
 
 /// The summary of an image without private words; empty if invalid.
 fn image(text: &str) -> String {
-    let found: Result<Option<Initramfs>, _> = serde_json::from_str(text);
+    let found: Result<Option<Initramfs>, _> = serde_json::from_slice(text.as_bytes());
     found
         .map(|image| image.map(kmod::masked_image))
-        .and_then(|image| serde_json::to_string(&image))
+        .and_then(|image| crate::model::to_json(&image))
         .unwrap_or_default()
 }
 

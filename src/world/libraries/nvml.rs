@@ -238,7 +238,7 @@ fn fact_or_unqueried<T>(reading: Option<Reading<T>>) -> Fact<T> {
 
 /// An enum's name as in JSON (`not_supported`); `unknown 7` for numbers that NVML's header does not name.
 fn word(value: &impl serde::Serialize) -> String {
-    match serde_json::to_value(value) {
+    match crate::model::to_tree(value) {
         Ok(serde_json::Value::String(word)) => word,
         Ok(serde_json::Value::Object(map)) => map
             .into_iter()

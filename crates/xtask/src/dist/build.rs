@@ -1,6 +1,7 @@
 //! Builds programs and libraries by cargo-zigbuild, whose linker knows the symbols of old glibc, and separates their
 //! debug information.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,6 +14,10 @@ use crate::libraries::{File, LIBRARIES, Library, workspace};
 /// The oldest glibc that programs and libraries start on: RHEL 8 has it.
 pub const GLIBC: &str = "2.28";
 
+/// The profile of a release, and its program's.
+pub const DIST: &str = "dist";
+const PROGRAM: &str = "program";
+
 pub struct Built {
     pub gdr: Vec<u8>,
     pub libraries: Vec<(&'static Library, Vec<u8>)>,
@@ -24,44 +29,54 @@ pub fn build(args: &Args, release: &Release, arch: Arch) -> anyhow::Result<Built
     let target = arch.target();
     let source = args.source.clone().unwrap_or_else(workspace);
     let directory = workspace().join(&args.build).join(arch.name());
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command
-        .args([
-            "zigbuild",
-            "--quiet",
-            "--locked",
-            "--profile",
-            &args.profile,
-            "--lib",
-            "--bins",
-        ])
-        .args(["--target", &format!("{target}.{GLIBC}"), "--package", "gdr"])
-        .current_dir(&source)
-        .env("CARGO_TARGET_DIR", &directory)
-        .env("CARGO_INCREMENTAL", "0")
-        .env("CARGO_ENCODED_RUSTFLAGS", flags(&source)?)
-        .env("GDR_COMMIT", &release.commit)
-        .env("GDR_GLIBC", GLIBC)
-        .env("SOURCE_DATE_EPOCH", release.time.to_string());
-    for library in LIBRARIES {
-        command.args(["--package", &library.package()]);
+    let program = vec!["--package".to_owned(), "gdr".to_owned()];
+    let libraries: Vec<String> = LIBRARIES
+        .iter()
+        .flat_map(|library| ["--package".to_owned(), library.package()])
+        .collect();
+    // A panic ends the program; the libraries unwind.
+    let profiles = match args.profile.as_str() {
+        DIST => vec![(PROGRAM, program), (DIST, libraries)],
+        both => vec![(both, [program, libraries].concat())],
+    };
+    for (profile, packages) in &profiles {
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command
+            .args(["zigbuild", "--quiet", "--locked", "--lib", "--bins"])
+            .args(["--profile", profile])
+            .args(["--target", &format!("{target}.{GLIBC}")])
+            .args(packages)
+            .current_dir(&source)
+            .env("CARGO_TARGET_DIR", &directory)
+            .env("CARGO_INCREMENTAL", "0")
+            .env("CARGO_ENCODED_RUSTFLAGS", flags(&source, profile)?)
+            .env("GDR_COMMIT", &release.commit)
+            .env("GDR_GLIBC", GLIBC)
+            .env("SOURCE_DATE_EPOCH", release.time.to_string());
+        let status = command.status().context("cannot run cargo")?;
+        if !status.success() {
+            bail!(
+                "cargo zigbuild for {target}: {status}. It needs cargo-zigbuild and ziglang (python3 -m pip install --no-deps \
+                 --require-hashes -r .ci/tools-dist.txt) and the target's standard library (rustup target add {target})"
+            );
+        }
     }
-    let status = command.status().context("cannot run cargo")?;
-    if !status.success() {
-        bail!(
-            "cargo zigbuild for {target}: {status}. It needs cargo-zigbuild and ziglang (python3 -m pip install --no-deps \
-             --require-hashes -r .ci/tools-dist.txt) and the target's standard library (rustup target add {target})"
-        );
-    }
-    let made = directory.join(&target).join(match args.profile.as_str() {
-        "dev" => "debug",
-        profile => profile,
-    });
+    let made = |profile: &str| {
+        let name = match profile {
+            "dev" => "debug",
+            profile => profile,
+        };
+        directory.join(&target).join(name)
+    };
+    let program = profiles.first().map_or(DIST, |(profile, _)| profile);
     let mut debug = Vec::new();
-    let gdr = separate(&made.join("gdr"), arch, &mut debug)?;
+    let mut gdr = separate(&made(program).join("gdr"), arch, &mut debug, program)?;
+    if program == PROGRAM {
+        forget_unwind_tables(&mut gdr);
+    }
     let libraries = LIBRARIES.iter().map(|library| {
-        let file = made.join(library.artifact);
-        Ok((library, separate(&file, arch, &mut debug)?))
+        let file = made(&args.profile).join(library.artifact);
+        Ok((library, separate(&file, arch, &mut debug, &args.profile)?))
     });
     let libraries = libraries.collect::<anyhow::Result<_>>()?;
     Ok(Built {
@@ -71,8 +86,8 @@ pub fn build(args: &Args, release: &Release, arch: Arch) -> anyhow::Result<Built
     })
 }
 
-/// Flags that keep the paths of this machine out of the files.
-fn flags(source: &Path) -> anyhow::Result<String> {
+/// Flags that keep the paths of this machine out of the files, and tables that nothing reads.
+fn flags(source: &Path, profile: &str) -> anyhow::Result<String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let sysroot = text(Command::new(rustc).args(["--print", "sysroot"]))?;
     let home = match std::env::var("CARGO_HOME") {
@@ -80,19 +95,29 @@ fn flags(source: &Path) -> anyhow::Result<String> {
         Err(_) => std::env::var("HOME").context("HOME is not set")? + "/.cargo",
     };
     let source = fs::canonicalize(source)?;
-    Ok([
+    let mut flags = vec![
         format!("--remap-path-prefix={home}/registry/src=/cargo"),
         format!("--remap-path-prefix={}=/gdr", source.display()),
         format!("--remap-path-prefix={sysroot}/lib/rustlib/src/rust=/rust"),
         "-Clink-arg=-Wl,--build-id=sha1".to_owned(),
-    ]
-    .join("\x1f"))
+    ];
+    if profile == PROGRAM {
+        // For debuggers, in the file with debug information. The program's own tables are removed: nothing unwinds it.
+        flags.push("-Cllvm-args=-force-dwarf-frame-section".to_owned());
+    }
+    Ok(flags.join("\x1f"))
 }
 
-/// Returns the file without symbols and debug information, which become a file of their own.
-fn separate(file: &Path, arch: Arch, debug: &mut Vec<File>) -> anyhow::Result<Vec<u8>> {
+/// Returns the file without symbols and debug information, which become a file of their own, and the program without tables
+/// for unwinding.
+fn separate(
+    file: &Path,
+    arch: Arch,
+    debug: &mut Vec<File>,
+    profile: &str,
+) -> anyhow::Result<Vec<u8>> {
     let objcopy = objcopy(arch);
-    let run = |arguments: &[&std::ffi::OsStr]| text(Command::new(&objcopy).args(arguments));
+    let run = |arguments: &[&OsStr]| text(Command::new(&objcopy).args(arguments));
     let (symbols, stripped) = (
         file.with_extension("debug"),
         file.with_extension("stripped"),
@@ -102,16 +127,40 @@ fn separate(file: &Path, arch: Arch, debug: &mut Vec<File>) -> anyhow::Result<Ve
         file.as_os_str(),
         symbols.as_os_str(),
     ])?;
-    run(&[
-        "--strip-all".as_ref(),
-        file.as_os_str(),
-        stripped.as_os_str(),
-    ])?;
+    let mut strip = vec![OsStr::new("--strip-all")];
+    if profile == PROGRAM {
+        for section in [".eh_frame", ".eh_frame_hdr"] {
+            strip.extend([OsStr::new("--remove-section"), OsStr::new(section)]);
+        }
+    }
+    strip.extend([file.as_os_str(), stripped.as_os_str()]);
+    run(&strip)?;
     let bytes = fs::read(&stripped)?;
     let id = build_id(&bytes).with_context(|| format!("{} has no build id", file.display()))?;
     let path = format!("lib/debug/.build-id/{}/{}.debug", &id[..2], &id[2..]);
     debug.push(File::new(path, 0o644, fs::read(&symbols)?));
     Ok(bytes)
+}
+
+/// Makes the program header of the table that was removed one that nobody reads: with `RUST_BACKTRACE`, the unwinder would print
+/// that the table is invalid. ELF for 64 bits, little-endian: the place, size and number of the headers are at 32, 54 and 56.
+fn forget_unwind_tables(file: &mut [u8]) {
+    const GNU_EH_FRAME: [u8; 4] = 0x6474_e550_u32.to_le_bytes();
+    let number = |at: usize, size: usize| {
+        let bytes = file.get(at..at + size).unwrap_or_default();
+        bytes
+            .iter()
+            .rev()
+            .fold(0, |number, byte| number << 8 | usize::from(*byte))
+    };
+    let (place, size, count) = (number(32, 8), number(54, 2), number(56, 2));
+    for header in (0..count).map(|header| place + header * size) {
+        if let Some(kind) = file.get_mut(header..header + 4)
+            && *kind == GNU_EH_FRAME
+        {
+            kind.fill(0);
+        }
+    }
 }
 
 /// objcopy of binutils is made for one architecture, and Debian names the others.

@@ -5,6 +5,7 @@ use crate::check::param::next::{self, place};
 use crate::check::param::registry_keys as keys;
 use crate::check::{Ctx, Judgement};
 use crate::kmod::{self, Config, Load, nvidia};
+use crate::model::Order as _;
 use crate::model::{Command, Directive};
 
 pub(super) fn all(ctx: &Ctx<'_>, config: &Config<'_>, load: &Load<'_>) -> Vec<Judgement> {
@@ -137,7 +138,7 @@ fn lost_for_devices(ctx: &Ctx<'_>, config: &Config<'_>, load: &Load<'_>) -> Opti
         .filter(|(name, (text, _))| !reaches(name, text))
         .map(|(_, (_, from))| *from)
         .collect();
-    lost.sort_by_key(|found| (&found.source, found.line));
+    lost.order_by_key(|found| (&found.source, found.line));
     lost.dedup();
     let first = lost.first()?;
     let message = format!(

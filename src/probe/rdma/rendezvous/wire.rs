@@ -25,8 +25,9 @@ pub enum Envelope<M> {
 impl<M: Serialize> Envelope<M> {
     /// Encodes the payload of a frame.
     pub fn payload(&self) -> Result<Vec<u8>, String> {
-        let payload = serde_json::to_vec(self)
-            .map_err(|error| format!("it cannot be written as JSON ({error})"))?;
+        let payload = crate::model::to_json(self)
+            .map_err(|error| format!("it cannot be written as JSON ({error})"))?
+            .into_bytes();
         match payload.len() {
             ..=LONGEST => Ok(payload),
             more => Err(format!("it has {more} bytes, and the limit is {LONGEST}")),
