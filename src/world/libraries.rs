@@ -14,13 +14,14 @@ use serde::{Deserialize, Serialize};
 use super::child::Running;
 use crate::input::{json_error, pass_environment};
 use crate::model::{
-    CudaOutcome, Fact, LibraryAnswer, MappingOutcome, NvmlOutcome, P2pCapability,
+    CudaOutcome, Fact, LibraryAnswer, MappingOutcome, Network, NvmlOutcome, P2pCapability,
     RecordedLibraries, RegistrationOutcome, VerbsOutcome, Why,
 };
 
 mod cuda;
 mod doorbell;
 mod mapping;
+mod network;
 mod nvml;
 mod registration;
 mod verbs;
@@ -78,6 +79,11 @@ const VERBS: Library = Library {
     name: "libibverbs.so.1",
     path: "/gdr/verbs.json",
 };
+const NETWORK: Library = Library {
+    child: "__read-network",
+    name: "the kernel (netlink, ethtool)",
+    path: "/gdr/network.json",
+};
 const MAPPING: Library = Library {
     child: "__try-mapping",
     name: "libcuda.so.1",
@@ -88,7 +94,7 @@ const REGISTRATION: Library = Library {
     name: "libcuda.so.1 or libibverbs.so.1",
     path: "/gdr/registration.json",
 };
-const ALL: [Library; 5] = [NVML, CUDA, VERBS, MAPPING, REGISTRATION];
+const ALL: [Library; 6] = [NVML, CUDA, VERBS, NETWORK, MAPPING, REGISTRATION];
 
 /// The type of an answer, and its place among recorded answers.
 trait Answer: Serialize + DeserializeOwned + Clone + 'static {
@@ -117,6 +123,7 @@ answers! {
     NvmlOutcome: NVML, nvml;
     CudaOutcome: CUDA, cuda;
     VerbsOutcome: VERBS, verbs;
+    Network: NETWORK, network;
     MappingOutcome: MAPPING, mapping;
     RegistrationOutcome: REGISTRATION, registration;
 }
@@ -155,6 +162,12 @@ impl NvmlQuery {
 pub struct VerbsQuery {
     /// Open and query each device; otherwise only list them.
     pub trials: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkQuery {
+    /// Read the counters twice, with an interval.
+    pub twice: bool,
 }
 
 /// Why a library gave no answer, with a message.
@@ -246,6 +259,14 @@ impl Libraries {
     pub fn verbs(&self, query_options: VerbsQuery) -> Reading<VerbsOutcome> {
         Reading {
             reduce: Box::new(move |outcome| verbs::reduce(outcome, query_options)),
+            ..self.query(&query_options)
+        }
+    }
+
+    /// Starts a reader of the network interfaces and counters of RDMA ports. It opens no library; a driver may hang all the same.
+    pub fn network(&self, query_options: NetworkQuery) -> Reading<Network> {
+        Reading {
+            reduce: Box::new(move |answer| network::reduce(answer, query_options)),
             ..self.query(&query_options)
         }
     }
@@ -406,6 +427,9 @@ pub fn answer_for_parent(arguments: &[String], out: &mut dyn io::Write) -> Optio
         }
         name if name == VERBS.child => {
             |query_options| serde_json::to_vec(&verbs::read(serde_json::from_str(query_options)?))
+        }
+        name if name == NETWORK.child => {
+            |query_options| serde_json::to_vec(&network::read(serde_json::from_str(query_options)?))
         }
         name if name == MAPPING.child => |_| serde_json::to_vec(&mapping::try_each()),
         name if name == REGISTRATION.child => |_| serde_json::to_vec(&registration::try_each()),

@@ -8,6 +8,7 @@ mod command_line;
 mod cuda;
 mod dependencies;
 mod doctor;
+mod doctor_counters;
 mod doctor_options;
 mod documents;
 mod expect;
