@@ -59,6 +59,7 @@ mod probe_rdma_packets;
 mod probe_rdma_peers;
 mod probe_rdma_rights;
 mod probe_rdma_sides;
+mod probe_rdma_together;
 mod probe_sim;
 mod probe_transfer;
 mod registration;
