@@ -220,7 +220,7 @@ impl Port<'_> {
     fn in_priority(&self, pfc: &[u8], class: &Class) -> Judgement {
         let priority = match self.priority(class) {
             Ok(priority) => priority,
-            Err(unknown) => return unknown,
+            Err(unknown) => return *unknown,
         };
         let path = format!(
             "RoCE packets with traffic class {} (DSCP {}) travel in priority {priority}",
@@ -248,22 +248,30 @@ impl Port<'_> {
     }
 
     /// The priority of packets of a traffic class.
-    fn priority(&self, class: &Class) -> Result<u8, Judgement> {
+    fn priority(&self, class: &Class) -> Result<u8, Box<Judgement>> {
+        let unknown = |message: String, source: &str, value: &str, needs: &str| {
+            let judgement = Judgement::undetermined(self.subject.clone(), message);
+            let source = format!("{source} {}", self.interface);
+            Box::new(judgement.evidence(source, value).needs(needs))
+        };
         match (self.priorities.trusts_dscp, self.has_vlan) {
-            (true, _) => self.priorities.dscp.get(&class.dscp()).copied().ok_or_else(|| {
-                Judgement::undetermined(
-                    self.subject.clone(),
-                    format!("The NIC's table has no priority for DSCP {}.", class.dscp()),
-                )
-                .evidence(format!("dcb app show dev {}", self.interface), "no entry")
-                .needs("an entry for it (dcb app add dev INTERFACE dscp-prio DSCP:PRIORITY)")
-            }),
-            (false, true) => Err(Judgement::undetermined(
-                self.subject.clone(),
-                "The NIC takes the priority from the VLAN tag, whose value each program's service level decides.",
-            )
-            .evidence(format!("trust of {}", self.interface), "VLAN tag")
-            .needs("gdr probe rdma with the program's --service-level, which shows the counters of each priority")),
+            (true, _) => {
+                let dscp = class.dscp();
+                self.priorities.dscp.get(&dscp).copied().ok_or_else(|| {
+                    unknown(
+                        format!("The NIC's table has no priority for DSCP {dscp}."),
+                        "dcb app show dev",
+                        "no entry",
+                        "an entry for it (dcb app add dev INTERFACE dscp-prio DSCP:PRIORITY)",
+                    )
+                })
+            }
+            (false, true) => Err(unknown(
+                "The NIC takes the priority from the VLAN tag, whose value each program's service level decides.".to_owned(),
+                "trust of",
+                "VLAN tag",
+                "gdr probe rdma with the program's --service-level, which shows the counters of each priority",
+            )),
             // Packets without a tag.
             (false, false) => Ok(0),
         }
