@@ -33,6 +33,8 @@ pub enum Source {
     /// CUDA, without a context.
     Cuda,
     Verbs,
+    /// The kernel, by netlink and ethtool: network interfaces of RDMA ports. With `--live`: counters, twice.
+    Network,
     /// With `--live`: maps GPU memory.
     Mapping,
     /// With `--live`: registers GPU memory.

@@ -129,6 +129,13 @@ pub struct RdmaProbe {
     #[arg(long)]
     pub all: bool,
 
+    /// Also measure all GPUs with their NICs at the same time, to find what they share
+    ///
+    /// Each alone and then all together, on one machine: writes of the largest size. With --memory host, the NICs that
+    /// --device names.
+    #[arg(long, conflicts_with_all = ["peer", "listen", "rendezvous", "secret_file", "no_secret", "all"])]
+    pub together: bool,
+
     /// NUMA nodes of this machine's CPUs and host memory: that of the NIC (near), all, or a number
     ///
     /// By default near, and a short comparison with another node, which shows what the wrong one costs (not with

@@ -15,7 +15,7 @@ use crate::profile;
 use crate::render::doctor::{self, Report, Shown};
 use crate::render::{html, junit, svg};
 use crate::topo;
-use crate::world::{NvmlQuery, VerbsQuery};
+use crate::world::{NetworkQuery, NvmlQuery, VerbsQuery};
 
 pub fn run(
     machine: &Machine,
@@ -168,6 +168,7 @@ pub fn want(live: bool, wanted: impl Fn(&str) -> bool) -> CollectOptions {
         settings: has(Source::Settings),
         cuda: has(Source::Cuda),
         verbs: has(Source::Verbs).then_some(VerbsQuery { trials: live }),
+        network: has(Source::Network).then_some(NetworkQuery { twice: live }),
         mapping: live && has(Source::Mapping),
         registration: live && has(Source::Registration),
         initramfs: false,

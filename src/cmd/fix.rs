@@ -481,6 +481,7 @@ fn want(request: &Request<'_>) -> CollectOptions {
         true => CollectOptions {
             cuda: false,
             verbs: None,
+            network: None,
             ..everything
         },
         false => CollectOptions {

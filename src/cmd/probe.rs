@@ -122,8 +122,10 @@ pub fn run(
             session.run(&mp_options(scope, wanted, machine.is_live())?, out, err)
         }
         ProbeWhat::Transfer(wanted) => {
-            if wanted.all || wanted.memory.is_some() || wanted.show_perftest {
-                bail!("--all, --memory and --show-perftest are options of gdr probe rdma");
+            if wanted.all || wanted.together || wanted.memory.is_some() || wanted.show_perftest {
+                bail!(
+                    "--all, --together, --memory and --show-perftest are options of gdr probe rdma"
+                );
             }
             let options = rdma::Options {
                 curves: true,
@@ -426,6 +428,7 @@ fn rdma_options(scope: Scope, wanted: &RdmaProbe, is_live: bool) -> anyhow::Resu
         relaxed_ordering: packets::relaxed_ordering(wanted.packets.relaxed_ordering),
         nodes: wanted.numa.map(chosen_nodes),
         all: wanted.all,
+        together: wanted.together,
         queue_pairs: wanted.qps,
         curves: false,
         perftest: wanted.show_perftest,

@@ -17,7 +17,7 @@ use crate::pci;
 use crate::probe::baseline;
 use crate::render;
 use crate::snapshot::{self, Known};
-use crate::world::{MOST, NvmlQuery, VerbsQuery, World};
+use crate::world::{MOST, NetworkQuery, NvmlQuery, VerbsQuery, World};
 
 pub fn run(
     machine: Machine,
@@ -135,6 +135,7 @@ fn want(live: bool) -> CollectOptions {
         settings: true,
         cuda: true,
         verbs: Some(VerbsQuery { trials: live }),
+        network: Some(NetworkQuery { twice: live }),
         mapping: live,
         registration: live,
         initramfs: false,

@@ -9,7 +9,7 @@ use crate::world::{Files, MOST};
 
 const ENVIRONMENT: &str = "/proc/self/environ";
 
-const NAMES: [&str; 35] = [
+const NAMES: [&str; 37] = [
     "CUDA_DISABLE_IOMMU_ACS_P2P_CAPABILITY_CHECK",
     "CUDA_NIC_INTEROP",
     "CUDA_VISIBLE_DEVICES",
@@ -26,6 +26,7 @@ const NAMES: [&str; 35] = [
     "NCCL_IB_DATA_DIRECT",
     "NCCL_IB_DISABLE",
     "NCCL_IB_GID_INDEX",
+    "NCCL_IB_TC",
     "NCCL_IGNORE_DISABLED_P2P",
     "NCCL_NET_GDR_C2C",
     "NCCL_NET_GDR_LEVEL",
@@ -43,6 +44,7 @@ const NAMES: [&str; 35] = [
     "SLURM_JOB_ID",
     "UCX_IB_GID_INDEX",
     "UCX_IB_GPU_DIRECT_RDMA",
+    "UCX_IB_TRAFFIC_CLASS",
     "UCX_MEMTYPE_CACHE",
     "UCX_TLS",
 ];

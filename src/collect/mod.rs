@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::de::DeserializeOwned;
 
 use crate::model::{Bdf, DriverGpu, Fact, Facts, Ids, Note, PciDevice, RdmaDevice, Why};
-use crate::world::{NvmlQuery, Reading, VerbsQuery, World};
+use crate::world::{NetworkQuery, NvmlQuery, Reading, VerbsQuery, World};
 
 /// What to collect.
 #[derive(Debug, Clone, Copy, Default)]
@@ -41,6 +41,8 @@ pub struct CollectOptions {
     pub cuda: bool,
     /// Libibverbs' view of the RDMA devices, with trials if requested.
     pub verbs: Option<VerbsQuery>,
+    /// The kernel's view of the network interfaces of RDMA ports, and counters that rise.
+    pub network: Option<NetworkQuery>,
     /// Try to map GPU memory for the CPU.
     pub mapping: bool,
     /// Try to register GPU memory with RDMA devices.
@@ -68,6 +70,10 @@ pub fn facts(world: &World, options: CollectOptions) -> Facts {
     let registration = options.registration && has_rdma && !gpus.is_empty();
     let verbs = options.verbs.filter(|_| has_rdma);
     let verbs = verbs.map(|options| world.libraries.verbs(options));
+    let network = options
+        .network
+        .filter(|query| has_rdma && (query.twice || rdma::has_roce(&rdma)))
+        .map(|query| world.libraries.network(query));
     let nvme = match options.nvme {
         true => pci::nvme(files, &mut notes),
         false => Fact::default(),
@@ -115,6 +121,9 @@ pub fn facts(world: &World, options: CollectOptions) -> Facts {
     }
     if let Some(reading) = verbs {
         facts.verbs = finish(reading, "verbs", &mut notes);
+    }
+    if let Some(reading) = network {
+        facts.network = finish(reading, "network interfaces", &mut notes);
     }
     facts.mapping = mapping.map(|reading| finish(reading, "CUDA", &mut notes));
     // A GPU may be in exclusive mode, so the trials run one after the other.

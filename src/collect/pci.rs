@@ -242,13 +242,20 @@ fn attributes(
 
 /// The kernel's counters (since 4.19, if it handles errors itself).
 fn errors(files: &dyn Files, base: &str, notes: &mut Vec<Note>) -> Fact<Option<ErrorCounts>> {
-    let mut counts = |name: &str| {
+    let counts = |name: &str, notes: &mut Vec<Note>| {
         let text = read::kept_if_there(files, &format!("{base}/{name}"), nonzero, notes);
         text.map(|text| text.map(|text| counters(&text)))
     };
-    match (counts("aer_dev_fatal"), counts("aer_dev_correctable")) {
+    let [fatal, correctable] =
+        ["aer_dev_fatal", "aer_dev_correctable"].map(|name| counts(name, notes));
+    match (fatal, correctable) {
         (Fact::Known(Some(fatal)), Fact::Known(correctable)) => Fact::Known(Some(ErrorCounts {
             fatal,
+            // They are shown, not judged, so their absence from a snapshot needs no note.
+            nonfatal: counts("aer_dev_nonfatal", &mut Vec::new())
+                .present()
+                .cloned()
+                .unwrap_or_default(),
             correctable: correctable.unwrap_or_default(),
         })),
         (Fact::Known(None), Fact::Known(_)) => Fact::Known(None),

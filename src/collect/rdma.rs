@@ -1,13 +1,15 @@
 //! RDMA devices from `/sys/class/infiniband`.
 
+mod counters;
 mod ports;
+mod roce;
 mod settings;
 mod stack;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-pub use ports::details;
+pub use ports::{details, has_roce};
 pub use settings::{parse as parse_settings, settings};
 pub use stack::stack;
 

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Bdf, Boot, CudaOutcome, Driver, Fabric, Fact, Gdrdrv, Host, IdList, Kernel, Limits, LinkedPair,
-    MappingOutcome, Modprobe, ModuleFiles, NodeFile, NumaNode, NvmlOutcome, PciDevice, PeerMemory,
-    Platform, Process, RdmaDevice, RdmaStack, RegistrationOutcome, Software, VerbsOutcome,
+    MappingOutcome, Modprobe, ModuleFiles, Network, NodeFile, NumaNode, NvmlOutcome, PciDevice,
+    PeerMemory, Platform, Process, RdmaDevice, RdmaStack, RegistrationOutcome, Software,
+    VerbsOutcome,
 };
 
 /// The facts of one machine.
@@ -45,6 +46,9 @@ pub struct Facts {
     /// Answers of libibverbs; unknown if it was not queried or did not answer in time.
     #[serde(default)]
     pub verbs: Fact<VerbsOutcome>,
+    /// Network interfaces of RDMA ports, and counters that rise; unknown if it was not queried or did not answer in time.
+    #[serde(default)]
+    pub network: Fact<Network>,
     /// Whether the CPU can map GPU memory; none without `--live`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mapping: Option<Fact<MappingOutcome>>,

@@ -22,6 +22,7 @@ mod limits;
 mod mapping;
 mod modprobe;
 mod module_files;
+mod network;
 mod nvml;
 mod operation;
 mod order;
@@ -70,6 +71,7 @@ pub use limits::{Limits, RdmaGrant, Service, Setting};
 pub use mapping::{DmaBufTrial, GpuMapping, MappingOutcome, MappingTrial};
 pub use modprobe::{Command, Directive, HiddenFile, Initramfs, Modprobe};
 pub use module_files::{AtBoot, ModuleFile, ModuleFiles};
+pub use network::{CounterGrowth, LinkPause, Network, NetworkInterface, Priorities};
 pub use nvml::{
     Bar1, FabricRegistration, LinkedPair, NvLink, Nvml, NvmlGpu, NvmlOutcome, NvmlPair,
     P2pCapability, P2pStatus,
@@ -86,7 +88,7 @@ pub use probe::{
     MICROSECONDS, MILLIONS_PER_SECOND, MpiTransport, PROBE_SCHEMA, PacketSettings, ProbeKind,
     ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd, ProbedGpu, ProbedMpi, ProbedPair,
 };
-pub use rdma::{FirmwareSetting, GidReach, RdmaDevice, RdmaGid, RdmaPort, RdmaStack};
+pub use rdma::{FirmwareSetting, GidReach, RdmaDevice, RdmaGid, RdmaPort, RdmaStack, RoceSettings};
 pub use registration::{
     DoorbellTrial, DoorbellTrials, GpuRegistration, MemoryPathTrial, MemoryPaths, NicTrial,
     RegistrationOutcome, RegistrationTrial,

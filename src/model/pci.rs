@@ -182,12 +182,15 @@ pub struct Attributes {
     pub errors: Fact<Option<ErrorCounts>>,
 }
 
-/// Errors of one function since boot, by the kernel's names (`aer_dev_fatal`, `aer_dev_correctable`); zero counts are
+/// Errors of one function since boot, by the kernel's names (`aer_dev_fatal` and so on); zero counts are
 /// left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorCounts {
     /// Fatal errors, as in `MalfTLP`.
     pub fatal: BTreeMap<String, u64>,
+    /// Errors that were not corrected and left the link up, as in `CmpltTO`.
+    #[serde(default)]
+    pub nonfatal: BTreeMap<String, u64>,
     /// Corrected errors, as in `BadTLP`.
     pub correctable: BTreeMap<String, u64>,
 }

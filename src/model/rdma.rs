@@ -54,6 +54,28 @@ pub struct RdmaPort {
     /// Entries of the GID table that are not empty; read for active Ethernet ports only.
     #[serde(default)]
     pub gids: Fact<Vec<RdmaGid>>,
+    /// Counters that are known to gdr and not zero; none if the kernel shows no such counter. Read for active ports of physical functions.
+    #[serde(default)]
+    pub counters: Fact<Option<BTreeMap<String, u64>>>,
+    /// Settings of RoCE; read where counters are, for Ethernet only.
+    #[serde(default)]
+    pub roce: RoceSettings,
+}
+
+/// How a port marks RoCE packets, and which priorities react to congestion.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RoceSettings {
+    /// Traffic class that the driver gives every packet, whatever the program chose (`tc/N/traffic_class` of MLNX_OFED); none if it
+    /// is not set.
+    pub traffic_class: Fact<Option<u8>>,
+    /// Traffic class of connections of the connection manager (`default_roce_tos`); none if it is not set.
+    pub manager_class: Fact<Option<u8>>,
+    /// Priorities whose congestion is notified to the sender (`ecn/roce_np/enable` of MLNX_OFED); none if the driver does not say.
+    pub notifies: Fact<Option<Vec<u8>>>,
+    /// Priorities that slow down when they are notified (`ecn/roce_rp/enable`); none if the driver does not say.
+    pub reacts: Fact<Option<Vec<u8>>>,
+    /// DSCP of congestion notifications (`cc_params/np_cnp_dscp`); none if the driver does not say.
+    pub notification_dscp: Fact<Option<u8>>,
 }
 
 /// One GID, without its address.

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::failures::Failures;
 use super::{
-    CudaOutcome, Fact, Host, MappingOutcome, NvmlOutcome, RegistrationOutcome, VerbsOutcome, Why,
+    CudaOutcome, Fact, Host, MappingOutcome, Network, NvmlOutcome, RegistrationOutcome,
+    VerbsOutcome, Why,
 };
 
 pub const SNAPSHOT_SCHEMA: &str = "gdr.snapshot/1";
@@ -236,6 +237,9 @@ pub struct RecordedLibraries {
     /// libibverbs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verbs: Option<LibraryAnswer<VerbsOutcome>>,
+    /// The network interfaces of RDMA ports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<LibraryAnswer<Network>>,
     /// CUDA: mapping GPU memory for the CPU (`--live`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mapping: Option<LibraryAnswer<MappingOutcome>>,

@@ -35,6 +35,12 @@ impl Figures {
     }
 }
 
+/// The median of times, from which the length of a measurement is planned: 1 ms without samples, and at least 1 ns.
+pub fn typical_seconds(samples: &[f64]) -> f64 {
+    let median = percentile(&sorted(samples), 0.5);
+    median.unwrap_or(1e-3).max(1e-9)
+}
+
 /// The width of the median's 95 % confidence interval as a share of the median; `None` below six samples, where no interval of
 /// order statistics covers 95 %.
 ///

@@ -15,13 +15,14 @@ use super::child::Running;
 use crate::input::{json_error, pass_environment};
 use crate::model::to_json;
 use crate::model::{
-    CudaOutcome, Fact, LibraryAnswer, MappingOutcome, NvmlOutcome, P2pCapability,
+    CudaOutcome, Fact, LibraryAnswer, MappingOutcome, Network, NvmlOutcome, P2pCapability,
     RecordedLibraries, RegistrationOutcome, VerbsOutcome, Why,
 };
 
 mod cuda;
 mod doorbell;
 mod mapping;
+mod network;
 mod nvml;
 mod registration;
 mod verbs;
@@ -79,6 +80,11 @@ const VERBS: Library = Library {
     name: "libibverbs.so.1",
     path: "/gdr/verbs.json",
 };
+const NETWORK: Library = Library {
+    child: "__read-network",
+    name: "the kernel (netlink, ethtool)",
+    path: "/gdr/network.json",
+};
 const MAPPING: Library = Library {
     child: "__try-mapping",
     name: "libcuda.so.1",
@@ -89,7 +95,7 @@ const REGISTRATION: Library = Library {
     name: "libcuda.so.1 or libibverbs.so.1",
     path: "/gdr/registration.json",
 };
-const ALL: [Library; 5] = [NVML, CUDA, VERBS, MAPPING, REGISTRATION];
+const ALL: [Library; 6] = [NVML, CUDA, VERBS, NETWORK, MAPPING, REGISTRATION];
 
 /// The type of an answer, and its place among recorded answers.
 trait Answer: Serialize + DeserializeOwned + Clone + 'static {
@@ -118,6 +124,7 @@ answers! {
     NvmlOutcome: NVML, nvml;
     CudaOutcome: CUDA, cuda;
     VerbsOutcome: VERBS, verbs;
+    Network: NETWORK, network;
     MappingOutcome: MAPPING, mapping;
     RegistrationOutcome: REGISTRATION, registration;
 }
@@ -156,6 +163,12 @@ impl NvmlQuery {
 pub struct VerbsQuery {
     /// Open and query each device; otherwise only list them.
     pub trials: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkQuery {
+    /// Read the counters twice, with an interval.
+    pub twice: bool,
 }
 
 /// Why a library gave no answer, with a message.
@@ -247,6 +260,14 @@ impl Libraries {
     pub fn verbs(&self, query_options: VerbsQuery) -> Reading<VerbsOutcome> {
         Reading {
             reduce: Box::new(move |outcome| verbs::reduce(outcome, query_options)),
+            ..self.query(&query_options)
+        }
+    }
+
+    /// Starts a reader of the network interfaces and counters of RDMA ports. It opens no library; a driver may hang all the same.
+    pub fn network(&self, query_options: NetworkQuery) -> Reading<Network> {
+        Reading {
+            reduce: Box::new(move |answer| network::reduce(answer, query_options)),
             ..self.query(&query_options)
         }
     }
@@ -407,6 +428,9 @@ pub fn answer_for_parent(arguments: &[String], out: &mut dyn io::Write) -> Optio
         }
         name if name == VERBS.child => {
             |query_options| to_json(&verbs::read(serde_json::from_slice(query_options)?))
+        }
+        name if name == NETWORK.child => {
+            |query_options| to_json(&network::read(serde_json::from_slice(query_options)?))
         }
         name if name == MAPPING.child => |_| to_json(&mapping::try_each()),
         name if name == REGISTRATION.child => |_| to_json(&registration::try_each()),

@@ -24,7 +24,7 @@ pub use executor::{
     CommandLine, Executor, FileImage, Holder, LARGEST, Lock, Locked, PrivateDirectory, Program, Ran,
 };
 pub use files::{FileError, Files, MOST, OpenFile, Reduce, as_text};
-pub use libraries::{Libraries, NvmlQuery, Reading, VerbsQuery, answer_for_parent};
+pub use libraries::{Libraries, NetworkQuery, NvmlQuery, Reading, VerbsQuery, answer_for_parent};
 pub use tools::Tools;
 
 use crate::model::{Host, Recorded, RecordedLibraries, SNAPSHOT_SCHEMA, Snapshot};

@@ -173,6 +173,8 @@ fn list_names_every_check() {
         "rdma.provider",
         "rdma.netns",
         "rdma.port",
+        "rdma.counters",
+        "rdma.lossless",
         "rdma.core",
         "rdma.register",
         "rdma.nonprefetchable",

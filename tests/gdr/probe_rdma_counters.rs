@@ -3,10 +3,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use crate::support::Gdr;
 use crate::support::nics::{Bench, Report, SHORT, TWO};
+use crate::support::{Gdr, fake_ethtool};
 use serde_json::{Value, json};
 
 /// A NIC's port in a `/sys`, with these counters and a network interface.
@@ -21,19 +20,6 @@ fn port(sys: &Path, device: &str, interface: &str, counters: &[(&str, u64)]) {
     }
     fs::write(port.join("state"), "4: ACTIVE\n").expect("a file");
     fs::write(port.join("gid_attrs/ndevs/0"), format!("{interface}\n")).expect("a file");
-}
-
-/// The fake of SIOCETHTOOL, compiled.
-fn fake_ethtool(directory: &Path) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/ethtool.c");
-    let library = directory.join("ethtool.so");
-    let compiled = Command::new("cc")
-        .args(["-shared", "-fPIC", "-Wall", "-Werror", "-o"])
-        .arg(&library)
-        .arg(source)
-        .status();
-    assert!(compiled.expect("a C compiler").success());
-    library
 }
 
 const COUNTERS: [(&str, u64); 8] = [

@@ -116,6 +116,7 @@ fn rdma_device(root: &Root<'_>, rdma: &Rdma, here: &str, device: Option<&str>, n
     port(root, rdma, &format!("{own}/ports/1"), &guid);
     if let Some(device) = device {
         root.link(&format!("{own}/device"), device);
+        counters(root, &format!("{own}/ports/1"));
     }
     root.link(&format!("sys/class/infiniband/{}", rdma.name), &own);
     let verbs = format!("{here}/infiniband_verbs/uverbs{number}");
@@ -126,6 +127,25 @@ fn rdma_device(root: &Root<'_>, rdma: &Rdma, here: &str, device: Option<&str>, n
         &format!("sys/class/infiniband_verbs/uverbs{number}"),
         &verbs,
     );
+}
+
+/// Some of the counters that mlx5 has, on a link without an error.
+fn counters(root: &Root<'_>, port: &str) {
+    for (name, value) in [
+        ("counters/VL15_dropped", "0"),
+        ("counters/link_downed", "1"),
+        ("counters/port_rcv_errors", "0"),
+        ("counters/port_xmit_data", "4096"),
+        ("counters/port_xmit_discards", "0"),
+        ("counters/symbol_error", "0"),
+        ("hw_counters/lifespan", "10"),
+        ("hw_counters/local_ack_timeout_err", "0"),
+        ("hw_counters/out_of_sequence", "0"),
+        ("hw_counters/packet_seq_err", "0"),
+        ("hw_counters/rx_write_requests", "77"),
+    ] {
+        root.line(&format!("{port}/{name}"), value);
+    }
 }
 
 fn port(root: &Root<'_>, rdma: &Rdma, port: &str, guid: &str) {

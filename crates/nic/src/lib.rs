@@ -14,9 +14,9 @@ mod sysfs;
 use std::ffi::CString;
 use std::io;
 
-pub use dcb::{APP_DSCP, App, Dcb, PRIORITIES, dcb, layout};
+pub use dcb::{APP_DSCP, App, Dcb, PRIORITIES, Pfc, dcb, layout};
 pub use ethtool::{Pause, pause, statistics};
-pub use sysfs::{Port, function_errors};
+pub use sysfs::{Port, Reading, function_errors, ports};
 
 /// Bytes of an interface's name, with its NUL.
 const NAME: usize = libc::IFNAMSIZ;

@@ -4,10 +4,39 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::ethtool::statistics;
+
+/// Counters by what has them: a port as in `mlx5_0:1`, a network interface, a PCI function.
+pub type Reading = BTreeMap<String, BTreeMap<String, u64>>;
+
 /// Entries of a GID table to look at for interfaces: tables fill from the start.
 const GIDS: u32 = 64;
 /// Counters of one directory.
 const MOST: usize = 1024;
+
+/// The ports of the RDMA devices below a root directory: device and number.
+#[must_use]
+pub fn ports(root: &Path) -> Vec<(String, u32)> {
+    let class = root.join("sys/class/infiniband");
+    let of_device = |device: String| {
+        let numbers = names(&class.join(&device).join("ports"));
+        let numbers: Vec<u32> = numbers
+            .iter()
+            .filter_map(|name| name.parse().ok())
+            .collect();
+        numbers
+            .into_iter()
+            .map(move |number| (device.clone(), number))
+    };
+    names(&class).into_iter().flat_map(of_device).collect()
+}
+
+/// The names in a directory, sorted.
+fn names(directory: &Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(directory).into_iter().flatten();
+    let name = |entry: std::io::Result<fs::DirEntry>| entry.ok()?.file_name().into_string().ok();
+    entries.take(MOST).filter_map(name).collect()
+}
 
 /// A port of an RDMA device, below a root directory.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +74,36 @@ impl Port<'_> {
         found
     }
 
-    /// The network interfaces of the port.
+    /// All counters of the port: its own, the statistics of its network interfaces, and the PCI Express errors of these functions. What
+    /// cannot be read has none.
+    #[must_use]
+    pub fn reading(&self, functions: &[String]) -> Reading {
+        let mut reading = Reading::new();
+        for interface in self.interfaces() {
+            let statistics = statistics(&interface).unwrap_or_default();
+            reading.insert(interface, statistics);
+        }
+        for function in functions {
+            reading.insert(function.clone(), function_errors(self.root, function));
+        }
+        reading.insert(format!("{}:{}", self.device, self.number), self.counters());
+        reading
+    }
+
+    /// The PCI functions from the root port to the device, by address; empty for a software device.
+    #[must_use]
+    pub fn functions(&self) -> Vec<String> {
+        let path = fs::canonicalize(self.device().join("device")).unwrap_or_default();
+        let names = path
+            .components()
+            .filter_map(|part| part.as_os_str().to_str());
+        names
+            .filter(|name| is_function(name))
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// The network interfaces of the port: those of its addresses, and its function's.
     #[must_use]
     pub fn interfaces(&self) -> Vec<String> {
         let text = |path: PathBuf| {
@@ -56,8 +114,33 @@ impl Port<'_> {
         let gids = self.directory().join("gid_attrs/ndevs");
         let of_gids = (0..GIDS).filter_map(|index| text(gids.join(index.to_string())));
         let of_software = text(self.device().join("parent"));
-        let found: BTreeSet<String> = of_gids.chain(of_software).collect();
+        let net = self.device().join("device/net");
+        // A function with two ports has an interface for each.
+        let is_own = |name: &String| {
+            let port = text(net.join(name).join("dev_port"));
+            port.is_none_or(|port| port.parse() == Ok(self.number.saturating_sub(1)))
+        };
+        let of_function = names(&net).into_iter().filter(is_own);
+        let found: BTreeSet<String> = of_gids.chain(of_software).chain(of_function).collect();
         found.into_iter().filter(|name| !name.is_empty()).collect()
+    }
+}
+
+/// True for an address as in `0000:04:00.0`.
+fn is_function(name: &str) -> bool {
+    let is_number = |text: &str, digits: usize| {
+        text.len() >= digits && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    let parts: Vec<&str> = name.split(':').collect();
+    match (&parts[..], name.rsplit_once('.')) {
+        ([domain, bus, device], Some((_, function))) => {
+            let device = device.split('.').next().unwrap_or_default();
+            is_number(domain, 4)
+                && is_number(bus, 2)
+                && is_number(device, 2)
+                && is_number(function, 1)
+        }
+        _ => false,
     }
 }
 
@@ -145,6 +228,28 @@ mod tests {
             .into();
         assert_eq!(port.counters(), expected);
         assert_eq!(port.interfaces(), ["eth0", "eth0.5"]);
+        // Interfaces of the function, of which the second belongs to another port.
+        let function = "sys/devices/pci0000:00/0000:00:01.0/0000:04:00.0";
+        for (interface, number) in [("eth1", "0"), ("eth2", "1")] {
+            let file = format!("{function}/net/{interface}/dev_port");
+            write(root, &file, &format!("{number}\n"));
+        }
+        let link = root.join("sys/class/infiniband/mlx5_0/device");
+        std::os::unix::fs::symlink(root.join(function), link).expect("a link");
+        assert_eq!(port.interfaces(), ["eth0", "eth0.5", "eth1"]);
+        assert_eq!(port.functions(), ["0000:00:01.0", "0000:04:00.0"]);
+        assert_eq!(ports(root), [("mlx5_0".to_owned(), 1)]);
+        write(
+            root,
+            "sys/bus/pci/devices/0000:04:00.0/aer_dev_nonfatal",
+            "UnsupReq 2\nTOTAL_ERR_NONFATAL 2\n",
+        );
+        let reading = port.reading(&port.functions());
+        assert_eq!(reading["mlx5_0:1"]["out_of_sequence"], 12);
+        assert_eq!(
+            reading["0000:04:00.0"],
+            [("nonfatal.UnsupReq".to_owned(), 2)].into()
+        );
         write(
             root,
             "sys/class/infiniband/efa_0/hw_counters/rx_drops",

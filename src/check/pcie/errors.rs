@@ -1,11 +1,11 @@
-//! pcie.errors: no fatal error on a path to a GPU or a NIC since boot. Corrected errors are shown but not judged, because
-//! their rate is unknown.
+//! pcie.errors: no fatal error on a path to a GPU or a NIC since boot, and under `--live` none that rises. Other errors since boot are
+//! shown but not judged, because their rate is unknown, and some happen while devices are set up.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Ctx, own};
 use crate::check::{Judgement, unknown_if, words};
-use crate::model::{Area, Bdf, ErrorCounts, Fact, Why};
+use crate::model::{Area, Bdf, ErrorCounts, Fact, Why, counter};
 
 /// One judgement for each function with fatal errors, one for all others.
 pub fn errors(ctx: &Ctx<'_>) -> Vec<Judgement> {
@@ -27,6 +27,10 @@ pub fn errors(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let mut judgements = Vec::new();
     let (mut good, mut unknown, mut uncounted) = (Vec::new(), Vec::new(), Vec::new());
     for bdf in functions {
+        if let Some(rising) = rising(ctx, bdf) {
+            judgements.push(rising);
+            continue;
+        }
         match counts(ctx, bdf) {
             Fact::Known(Some(counts)) if counts.fatal.values().any(|count| *count > 0) => {
                 judgements.push(fatal(ctx, bdf, counts));
@@ -74,6 +78,36 @@ fn counts<'a>(ctx: &'a Ctx<'_>, bdf: Bdf) -> Fact<Option<&'a ErrorCounts>> {
     }
 }
 
+/// The judgement of errors that rose between two readings.
+fn rising(ctx: &Ctx<'_>, bdf: Bdf) -> Option<Judgement> {
+    let growth = ctx.facts.network.known()?.growth.as_ref()?;
+    let rises = growth
+        .rises
+        .get(&bdf.to_string())
+        .filter(|rises| !rises.is_empty())?;
+    let (name, seconds) = (words::device(ctx, bdf), growth.seconds);
+    let meanings = rises.keys().filter_map(|name| counter(name));
+    let meanings: Vec<&str> = meanings.map(|counter| counter.meaning).collect();
+    let message = format!(
+        "{name} counts errors of PCI Express now: within {seconds} s {} rose. {}",
+        listed(rises),
+        meanings.join(" ")
+    );
+    let judgement = rises.iter().fold(
+        Judgement::broken(bdf.to_string(), message),
+        |judgement, (name, rise)| {
+            let (kind, error) = name.split_once('.').unwrap_or(("", name));
+            let file = source(bdf, &format!("aer_dev_{kind}"));
+            judgement.evidence(file, format!("{error} +{rise} in {seconds} s"))
+        },
+    );
+    let causes: BTreeSet<&str> = rises
+        .keys()
+        .filter_map(|name| Some(counter(name)?.cause))
+        .collect();
+    Some(causes.into_iter().fold(judgement, Judgement::advice))
+}
+
 fn fatal(ctx: &Ctx<'_>, bdf: Bdf, counts: &ErrorCounts) -> Judgement {
     let name = words::device(ctx, bdf);
     let message = format!(
@@ -86,7 +120,7 @@ fn fatal(ctx: &Ctx<'_>, bdf: Bdf, counts: &ErrorCounts) -> Judgement {
             "Read the AER lines of the kernel log, reseat the NIC, and compare the counter after the \
                  next transfer.",
         );
-    corrected(judgement, bdf, counts)
+    others(judgement, bdf, counts)
 }
 
 fn clean(good: &[(Bdf, &ErrorCounts)]) -> Judgement {
@@ -96,7 +130,7 @@ fn clean(good: &[(Bdf, &ErrorCounts)]) -> Judgement {
         "No fatal error since boot on the paths to GPUs and NICs.",
     );
     good.iter().fold(judgement, |judgement, (bdf, counts)| {
-        corrected(
+        others(
             judgement.evidence(source(*bdf, "aer_dev_fatal"), "0"),
             *bdf,
             counts,
@@ -104,14 +138,16 @@ fn clean(good: &[(Bdf, &ErrorCounts)]) -> Judgement {
     })
 }
 
-fn corrected(judgement: Judgement, bdf: Bdf, counts: &ErrorCounts) -> Judgement {
-    match counts.correctable.is_empty() {
-        true => judgement,
-        false => judgement.evidence(
-            source(bdf, "aer_dev_correctable"),
-            listed(&counts.correctable),
-        ),
-    }
+/// The errors that are shown beside the fatal ones.
+fn others(judgement: Judgement, bdf: Bdf, counts: &ErrorCounts) -> Judgement {
+    let files = [
+        ("aer_dev_nonfatal", &counts.nonfatal),
+        ("aer_dev_correctable", &counts.correctable),
+    ];
+    let counted = files.into_iter().filter(|(_, counts)| !counts.is_empty());
+    counted.fold(judgement, |judgement, (file, counts)| {
+        judgement.evidence(source(bdf, file), listed(counts))
+    })
 }
 
 fn source(bdf: Bdf, file: &str) -> String {
@@ -129,15 +165,18 @@ mod tests {
     use crate::model::Outcome;
 
     #[test]
-    fn shows_corrected_errors() {
+    fn shows_errors_that_are_not_judged() {
         let mut facts = machine();
         facts.attributes_mut(NIC).errors = Fact::Known(Some(ErrorCounts {
             fatal: BTreeMap::new(),
+            nonfatal: [("UnsupReq".to_owned(), 3)].into(),
             correctable: [("BadTLP".to_owned(), 12)].into(),
         }));
         let found = only("pcie.errors", &facts);
         assert_eq!(found.outcome, Outcome::Pass);
-        assert!(found.evidence.iter().any(|e| e.value == "BadTLP 12"));
+        for value in ["BadTLP 12", "UnsupReq 3"] {
+            assert!(found.evidence.iter().any(|e| e.value == value), "{found:?}");
+        }
     }
 
     #[test]

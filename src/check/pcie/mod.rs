@@ -146,15 +146,20 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "pcie.errors",
-        rule: "No fatal error was counted since boot on the path to a GPU or a NIC.",
-        sources: "/sys/bus/pci/devices/*/aer_dev_fatal, aer_dev_correctable",
+        rule: "No fatal error was counted since boot on the path to a GPU or a NIC; with --live no error rises on \
+            the path to a NIC.",
+        sources: "/sys/bus/pci/devices/*/aer_dev_fatal, aer_dev_nonfatal, aer_dev_correctable; under --live \
+            twice, 2 s apart",
         severity: Severity::Warn,
         why: "A fatal error takes the link down and loses the transfers in progress. Corrected \
-            errors are common and cost little time.",
+            errors are common and cost little time, unless they go on.",
         remedy: "Read the kernel log from the time of the error; reseat the NIC, replace the riser or \
             cable, update firmware.",
-        references: &["https://docs.kernel.org/PCI/pcieaer-howto.html"],
-        reads: &[],
+        references: &[
+            "https://docs.kernel.org/PCI/pcieaer-howto.html",
+            "https://docs.kernel.org/admin-guide/abi-testing.html",
+        ],
+        reads: &[Source::Network],
         judge: errors,
     },
     Check {

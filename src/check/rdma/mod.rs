@@ -3,9 +3,11 @@
 
 mod async_nic;
 mod core;
+mod counters;
 mod data_direct;
 mod device;
 mod firmware;
+mod lossless;
 mod mixed_stack;
 mod modules;
 mod netns;
@@ -20,7 +22,7 @@ pub use nonprefetchable::{SETTING, prefetchable_nics};
 
 use super::nics::{driver, nvidia_nics, rdma_nics};
 use super::{Check, Ctx, Judgement, Source, or_skip};
-use crate::model::{Area, Fact, PciDevice, RdmaDevice, Severity};
+use crate::model::{Area, Fact, NetworkInterface, PciDevice, RdmaDevice, RdmaPort, Severity};
 use device::device;
 
 /// The checks of this family, in the order of a report.
@@ -142,6 +144,50 @@ pub const CHECKS: &[Check] = &[
         ],
         reads: &[Source::Verbs],
         judge: port::port,
+    },
+    Check {
+        id: "rdma.counters",
+        rule: "With --live: no counter of errors of an active port rises between two readings. Errors since the \
+            counters were reset are noted, not judged.",
+        sources: "/sys/class/infiniband/*/ports/*/counters and hw_counters, statistics of the port's network \
+            interfaces (ethtool -S); under --live twice, 2 s apart",
+        severity: Severity::Warn,
+        why: "The transport of RDMA repeats lost packets in hardware, so a lossy or congested network shows \
+            as a lower speed and nowhere else but in these counters. They count since the driver was \
+            loaded, so only a rise says that something is wrong now.",
+        remedy: "See the meaning and the usual cause of each counter in the finding. gdr probe rdma shows \
+            which counters rise during its own traffic, at both ends.",
+        references: &[
+            "https://docs.kernel.org/admin-guide/abi-stable.html",
+            "https://docs.kernel.org/networking/device_drivers/ethernet/mellanox/mlx5/counters.html",
+            "https://enterprise-support.nvidia.com/s/article/understanding-mlx5-linux-counters-and-status-parameters",
+        ],
+        reads: &[Source::Network],
+        judge: counters::counters,
+    },
+    Check {
+        id: "rdma.lossless",
+        rule: "Where priorities have flow control (PFC), RoCE packets travel in one of them, and DCQCN is on \
+            for it; flow control is by priority or for the whole link, not both.",
+        sources: "PFC, DSCP table and pause frames by netlink and ethtool; NCCL_IB_TC, UCX_IB_TRAFFIC_CLASS; \
+            tc/*/traffic_class and ecn/roce_np, ecn/roce_rp of MLNX_OFED; default_roce_tos of the kernel",
+        severity: Severity::Warn,
+        why: "A NIC sorts packets into priorities by their DSCP or VLAN tag. If RoCE packets carry another one \
+            than the lossless priority's, switches drop them under load although PFC is set up, and \
+            RDMA repeats whole windows.",
+        remedy: "Give programs the traffic class whose DSCP belongs to the lossless priority (NCCL_IB_TC, \
+            UCX_IB_TRAFFIC_CLASS, --traffic-class of gdr probe rdma): 4 times the DSCP. Let the NIC trust \
+            the DSCP (dcb app replace dev INTERFACE dscp-prio 26:3, or mlnx_qos --trust dscp), and set up \
+            the switches in the same way.",
+        references: &[
+            "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
+            "https://man7.org/linux/man-pages/man8/dcb-pfc.8.html",
+            "https://man7.org/linux/man-pages/man8/dcb-app.8.html",
+            "https://docs.nvidia.com/networking/display/MLNXOFEDv497100LTS/Explicit+Congestion+Notification+%28ECN%29",
+            "https://docs.kernel.org/admin-guide/abi-testing.html",
+        ],
+        reads: &[Source::Network],
+        judge: lossless::lossless,
     },
     Check {
         id: "rdma.core",
@@ -277,6 +323,40 @@ fn each_nic(ctx: &Ctx<'_>, judge: impl Fn(&RdmaDevice) -> Vec<Judgement>) -> Vec
     }
     let judgements: Vec<Judgement> = rdma_nics(ctx.facts).flat_map(judge).collect();
     or_skip(judgements, "There is no NIC with RDMA.")
+}
+
+/// Judges each port of each NIC; one judgement if there is no NIC.
+fn each_port(ctx: &Ctx<'_>, judge: impl Fn(&RdmaDevice, &RdmaPort) -> Judgement) -> Vec<Judgement> {
+    each_nic(ctx, |nic| match &nic.ports {
+        Fact::Known(ports) => ports.iter().map(|port| judge(nic, port)).collect(),
+        Fact::Unknown(why) => vec![Judgement::unknown(
+            &nic.name,
+            *why,
+            Area::Sys,
+            &format!("{CLASS}/{}/ports", nic.name),
+        )],
+    })
+}
+
+/// The device name, with the port number if it has several ports.
+fn subject(nic: &RdmaDevice, port: &RdmaPort) -> String {
+    match nic.ports.known().map_or(0, Vec::len) {
+        0 | 1 => nic.name.clone(),
+        _ => format!("{}/{}", nic.name, port.number),
+    }
+}
+
+/// The network interfaces of a port, by name, as far as the kernel answered.
+fn interfaces<'a>(
+    ctx: &Ctx<'a>,
+    nic: &RdmaDevice,
+    port: &RdmaPort,
+) -> impl Iterator<Item = (&'a String, &'a NetworkInterface)> {
+    let port = format!("{}:{}", nic.name, port.number);
+    let network = ctx.facts.network.known().into_iter();
+    network
+        .flat_map(|network| &network.interfaces)
+        .filter(move |(_, interface)| interface.port == port)
 }
 
 /// Judges each mlx5 NIC; one judgement for every NIC with another or an unknown driver.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{CLASS, each_nic};
+use super::{CLASS, each_port, subject};
 use crate::check::{Ctx, Judgement};
 use crate::model::{
     Area, Fact, GidReach, Kind, RdmaDevice, RdmaGid, RdmaPort, VerbsOutcome, VerbsPort, VerbsTrial,
@@ -24,18 +24,7 @@ pub fn port(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let mut up = 0;
     let mut down = Vec::new();
     let wanted = Wanted::new(ctx);
-    let mut judgements = each_nic(ctx, |nic| match &nic.ports {
-        Fact::Known(ports) => ports
-            .iter()
-            .map(|port| judge(ctx, nic, port, &wanted))
-            .collect(),
-        Fact::Unknown(why) => vec![Judgement::unknown(
-            &nic.name,
-            *why,
-            Area::Sys,
-            &format!("{CLASS}/{}/ports", nic.name),
-        )],
-    });
+    let mut judgements = each_port(ctx, |nic, port| judge(ctx, nic, port, &wanted));
     for nic in super::rdma_nics(ctx.facts) {
         for port in nic.ports.known().into_iter().flatten() {
             match &port.state {
@@ -57,14 +46,6 @@ pub fn port(ctx: &Ctx<'_>) -> Vec<Judgement> {
         ));
     }
     judgements
-}
-
-/// The device name, with the port number if it has several ports.
-fn subject(nic: &RdmaDevice, port: &RdmaPort) -> String {
-    match nic.ports.known().map_or(0, Vec::len) {
-        0 | 1 => nic.name.clone(),
-        _ => format!("{}/{}", nic.name, port.number),
-    }
 }
 
 fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort, wanted: &Wanted<'_>) -> Judgement {

@@ -107,6 +107,7 @@ pub fn rdma(name: &str, at: &str) -> RdmaDevice {
             link_layer: Fact::Known("InfiniBand".to_owned()),
             rate: Fact::Known("400 Gb/sec (4X NDR)".to_owned()),
             physical_state: Fact::Known("LinkUp".to_owned()),
+            counters: Fact::Known(Some(BTreeMap::new())),
             ..RdmaPort::default()
         }]),
         uverbs: Fact::Known(Some(node("/dev/infiniband/uverbs0", 231))),

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use super::{CLASS, leads_to};
+use super::{CLASS, counters, leads_to, roce};
 use crate::collect::read;
 use crate::model::{Bdf, Fact, Failure, GidReach, Note, RdmaDevice, RdmaGid, RdmaPort};
 use crate::world::{FileError, Files};
@@ -28,16 +28,25 @@ pub fn details(files: &dyn Files, devices: &mut Fact<Vec<RdmaDevice>>, notes: &m
         device.firmware = text("fw_ver");
         device.chip = text("hca_type");
         device.board = text("board_id");
-        let place = device.place.present().copied();
+        let (name, place) = (device.name.clone(), device.place.present().copied());
+        let is_virtual = device.physical_function.present().is_some();
         let Fact::Known(ports) = &mut device.ports else {
             continue;
         };
         for port in ports {
-            let base = format!("{base}/ports/{}", port.number);
+            let device = &base;
+            let base = format!("{device}/ports/{}", port.number);
             port.physical_state =
                 read::text(files, &format!("{base}/phys_state"), notes).map(super::word);
             if is_active_ethernet(port) {
                 port.gids = gids(files, &base, place);
+            }
+            // A machine may have thousands of virtual functions; their physical function counts.
+            if is_active(port) && !is_virtual {
+                port.counters = counters::counters(files, device, &base, notes);
+                if is_active_ethernet(port) {
+                    port.roce = roce::settings(files, &name, place, port, notes);
+                }
             }
         }
     }
@@ -161,10 +170,20 @@ fn reach(gid: &[u8]) -> Option<GidReach> {
     }
 }
 
+/// True if a port has RoCE.
+pub fn has_roce(devices: &Fact<Vec<RdmaDevice>>) -> bool {
+    let devices = devices.known().into_iter().flatten();
+    let mut ports = devices.filter_map(|device| device.ports.known()).flatten();
+    ports.any(is_active_ethernet)
+}
+
+fn is_active(port: &RdmaPort) -> bool {
+    matches!(&port.state, Fact::Known(state) if state == "ACTIVE")
+}
+
 /// Active ports with an Ethernet link have network addresses.
 fn is_active_ethernet(port: &RdmaPort) -> bool {
-    matches!(&port.state, Fact::Known(state) if state == "ACTIVE")
-        && matches!(&port.link_layer, Fact::Known(layer) if layer == "Ethernet")
+    is_active(port) && matches!(&port.link_layer, Fact::Known(layer) if layer == "Ethernet")
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::world::{World, message_time};
 use crate::probe::depth::Terms;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
-use crate::probe::statistics::Figures;
+use crate::probe::statistics::typical_seconds;
 use crate::probe::verdict::Subject;
 
 /// Messages in flight for bandwidth, as in OSU's osu_bw; fewer large ones, which fill a link alone.
@@ -200,7 +200,7 @@ impl Client<'_, '_, '_> {
             Ok::<_, StepError>(times)
         };
         let first = run(self, WARM, message_time(bytes) * 2 * WARM)?;
-        let single = median(&first) * 2.0;
+        let single = typical_seconds(&first) * 2.0;
         let count = (point / single).clamp(PING_PONGS.0, PING_PONGS.1) as usize;
         let time = message_time(bytes) * 2 * PART;
         let samples = in_parts(count, point, |count| run(self, count, time))?;
@@ -246,7 +246,7 @@ impl Client<'_, '_, '_> {
             Ok::<_, StepError>(times)
         };
         let first = run(self, 1, message_time(bytes) * in_flight)?;
-        let single = median(&first) * f64::from(in_flight);
+        let single = typical_seconds(&first) * f64::from(in_flight);
         let windows = (point / single).clamp(WINDOWS.0, WINDOWS.1) as usize;
         let time = message_time(bytes) * in_flight * PART;
         let samples = in_parts(windows, point, |windows| run(self, windows, time))?;
@@ -272,9 +272,4 @@ fn in_parts(
         }
     }
     Ok(samples)
-}
-
-fn median(samples: &[f64]) -> f64 {
-    let figures = Figures::of(samples);
-    figures.map_or(1e-3, |figures| figures.median).max(1e-9)
 }

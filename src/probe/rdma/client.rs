@@ -29,6 +29,7 @@ use super::task::{MemoryPath, Part, Task};
 use crate::model::{ProbeResult, ProbeVerdict};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
+use crate::probe::statistics::typical_seconds;
 use crate::probe::verdict::{Promise, Subject};
 
 /// Advice for wrong bytes.
@@ -297,7 +298,7 @@ impl Client<'_, '_> {
                 ..flow
             },
         )?;
-        let single = median(&first.0);
+        let single = typical_seconds(&first.0);
         if single * f64::from(count * pairs) > point && !first.0.is_empty() {
             return Ok(first);
         }
@@ -523,7 +524,7 @@ impl Client<'_, '_> {
             self.finish_step(time)?;
             Ok(samples)
         };
-        let single = median(&run(20, allowance(bytes * 20))?);
+        let single = typical_seconds(&run(20, allowance(bytes * 20))?);
         let count = (point.as_secs_f64() / single).clamp(PING_PONGS.0, PING_PONGS.1) as u32;
         let time = Duration::from_secs_f64(single * f64::from(count) * 10.0) + allowance(bytes);
         let samples = run(count, time)?;
@@ -576,11 +577,6 @@ fn connection_notes(task: &Task, end: &End, other: &Offer) -> Vec<String> {
         }
     }
     notes
-}
-
-fn median(samples: &[f64]) -> f64 {
-    let figures = crate::probe::statistics::Figures::of(samples);
-    figures.map_or(1e-3, |figures| figures.median).max(1e-9)
 }
 
 /// The likely cause of a failed request.

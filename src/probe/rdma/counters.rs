@@ -1,9 +1,9 @@
 //! Counters of an end's port before and after a connection: what rose meanwhile. They count all traffic of the port.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
+use nic::Reading;
 use serde::{Deserialize, Serialize};
 
 use super::rendezvous::shortened;
@@ -23,9 +23,6 @@ pub struct Rise {
     name: String,
     rise: u64,
 }
-
-/// Counters by what has them.
-type Reading = BTreeMap<String, BTreeMap<String, u64>>;
 
 /// The counters of a port at the start of a connection.
 pub struct Baseline {
@@ -79,24 +76,12 @@ impl Baseline {
     }
 
     fn reading(&self) -> Reading {
-        let root = Path::new("/");
-        let Self { device, port, .. } = self;
         let port = nic::Port {
-            root,
-            device,
-            number: *port,
+            root: Path::new("/"),
+            device: &self.device,
+            number: self.port,
         };
-        let mut reading = Reading::new();
-        for interface in port.interfaces() {
-            // A driver without statistics has none to compare.
-            let statistics = nic::statistics(&interface).unwrap_or_default();
-            reading.insert(interface, statistics);
-        }
-        for function in &self.functions {
-            reading.insert(function.clone(), nic::function_errors(root, function));
-        }
-        reading.insert(format!("{device}:{}", self.port), port.counters());
-        reading
+        port.reading(&self.functions)
     }
 }
 

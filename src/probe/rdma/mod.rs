@@ -36,6 +36,7 @@ mod stream;
 mod task;
 #[cfg(test)]
 mod tests;
+mod together;
 
 pub use curve::Curve;
 pub use memory::Store;
@@ -43,4 +44,5 @@ pub use options::{MemoryKind, Named, Options, RemoteEnd};
 pub use pairs::{port_of, served};
 pub use settings::{FIRST_SOURCE_PORT, MTUS, RelaxedOrdering, Settings, flow_label_of};
 pub use task::{MemoryPath, Port, Task};
+pub use together::TogetherTask;
 pub use verbs::STATIC_RATES;

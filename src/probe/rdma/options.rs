@@ -70,6 +70,8 @@ pub struct Options {
     pub nodes: Option<Nodes>,
     /// Every GPU with every NIC, one figure each.
     pub all: bool,
+    /// Also all connections at the same time.
+    pub together: bool,
     /// Queue pairs that move the bandwidth.
     pub queue_pairs: u32,
     /// The curves of `gdr probe transfer` instead of all test cases.

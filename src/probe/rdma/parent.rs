@@ -11,6 +11,7 @@ use super::perftest;
 use super::plan::MAX_MESSAGE;
 use super::settings::RelaxedOrdering;
 use super::task::{Part, Place, Task};
+use super::together::{TogetherTask, shared};
 use crate::model::{GIGABYTES_PER_SECOND, ProbeKind, ProbeReport};
 use crate::probe::children::Children;
 use crate::probe::machine::{Machine, ProbedNic};
@@ -76,6 +77,7 @@ impl Probe for Options {
         }
         report.notes.extend(forbidden_ordering(self, report));
         report.notes.extend(nodes::costs(&report.results));
+        report.notes.extend(shared(&report.results));
         if self.simulates_nic() {
             report.notes.push(SIMULATED.to_owned());
         }
@@ -248,6 +250,7 @@ fn measure_local(
     found: &[Place],
     named: Option<&Named>,
 ) -> Result<(), ProbeError> {
+    let mut tasks = Vec::new();
     for local in found {
         let remote = match named.map(|named| remote(options, nics, gpus, named, local)) {
             Some(Ok(remote)) => remote_on_node(options, machine, nics, local, remote)?,
@@ -266,7 +269,18 @@ fn measure_local(
             ran = nodes::compare(options, machine, children, local, &remote)?.unwrap_or(ran);
         }
         if !ran.go_on {
-            break;
+            return Ok(());
+        }
+        tasks.push(task);
+    }
+    match (options.together, tasks.len()) {
+        (false, _) => {}
+        (true, 0 | 1) => children.note(
+            "--together needs two connections: several GPUs, or several NICs with --device."
+                .to_owned(),
+        ),
+        (true, _) => {
+            children.run("all together", &TogetherTask { tasks }, &[])?;
         }
     }
     Ok(())

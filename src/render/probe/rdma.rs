@@ -18,7 +18,7 @@ const LATENCIES: [(&str, &str); 3] = [
     ("rdma.send.latency", "send"),
 ];
 /// The columns of bandwidths.
-const BANDWIDTHS: [(&str, &str); 10] = [
+const BANDWIDTHS: [(&str, &str); 13] = [
     ("rdma.write.bandwidth", "write"),
     ("rdma.write.bandwidth.strict", "write, strict"),
     ("rdma.read.bandwidth", "read"),
@@ -29,6 +29,9 @@ const BANDWIDTHS: [(&str, &str); 10] = [
     ("rdma.write.both.bandwidth.strict", "both, strict"),
     ("rdma.staged.bandwidth", "staged"),
     ("rdma.staged.bandwidth.strict", "staged, strict"),
+    ("rdma.alone.bandwidth", "alone"),
+    ("rdma.together.bandwidth", "together"),
+    ("rdma.together.sum.bandwidth", "sum"),
 ];
 /// Ends the name of a bandwidth with strict order.
 const STRICT: &str = ".strict";

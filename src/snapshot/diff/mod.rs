@@ -41,7 +41,7 @@ pub fn diff(a: &Facts, b: &Facts) -> Diff {
     walk.list("linked_pairs", &a.linked_pairs, &b.linked_pairs, |pair| {
         format!("{} to {}", pair.from, pair.to)
     });
-    areas!(numa unnamed_nics nvme nvml cuda verbs driver peer_memory gdrdrv kernel modprobe process platform tools online_cpus fabric rdma_stack module_files);
+    areas!(numa unnamed_nics nvme nvml cuda verbs network driver peer_memory gdrdrv kernel modprobe process platform tools online_cpus fabric rdma_stack module_files);
     areas!(limits environment boot);
     let Software {
         libraries,

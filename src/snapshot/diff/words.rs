@@ -114,6 +114,8 @@ pub fn name(path: &[String]) -> (String, String) {
             (format!("RDMA {name}"), &[&["uverbs"], rest].concat())
         }
         ["rdma", name, rest @ ..] => (format!("RDMA {name}"), rest),
+        ["network", "interfaces", name, rest @ ..] => (format!("interface {name}"), rest),
+        ["network", rest @ ..] => ("network".to_owned(), rest),
         ["nvme", name, rest @ ..] => (format!("NVMe {name}"), rest),
         ["nvml", "read", "gpus", gpu, rest @ ..] => (format!("NVML GPU {gpu}"), rest),
         ["nvml", "read", "pairs", pair, rest @ ..] => (format!("NVML GPUs {pair}"), rest),
@@ -170,7 +172,7 @@ pub const MAX_LINK_OF_ATTRIBUTES: &str = "maximum link in sysfs";
 
 /// A field's name in words.
 fn phrase(name: &str) -> String {
-    const WORDS: [(&str, &str); 24] = [
+    const WORDS: [(&str, &str); 27] = [
         ("pci", "PCI"),
         ("numa", "NUMA"),
         ("rdma", "RDMA"),
@@ -195,6 +197,9 @@ fn phrase(name: &str) -> String {
         ("uid", "user id"),
         ("p2p", "P2P"),
         ("dmi", "DMI"),
+        ("pfc", "PFC"),
+        ("dscp", "DSCP"),
+        ("roce", "RoCE"),
     ];
     const NAMES: [&str; 2] = ["nvidia_peermem", "nv_peer_mem"];
     // Names of parameters and devices are kept.
@@ -244,6 +249,8 @@ pub fn is_volatile(
         {
             true
         }
+        ["rdma", ..] if parts.contains(&"counters") => true,
+        ["network", ..] if parts.contains(&"counters") || parts.contains(&"growth") => true,
         // An idle GPU's link has the lowest speed, seen at both ends.
         ["pci", bdf, .., "link", "current"] => saves_power(bdf) && only_speed(a, b),
         ["nvml", .., "link", "current"] => only_speed(a, b),

@@ -107,12 +107,14 @@ impl Masker {
             nvml,
             cuda,
             verbs,
+            network,
             mapping,
             registration,
         } = &snapshot.libraries;
         nvml.iter().for_each(|answer| drop(self.library(answer)));
         cuda.iter().for_each(|answer| drop(self.library(answer)));
         verbs.iter().for_each(|answer| drop(self.library(answer)));
+        network.iter().for_each(|answer| drop(self.library(answer)));
         mapping.iter().for_each(|answer| drop(self.library(answer)));
         registration
             .iter()
@@ -136,12 +138,14 @@ impl Masker {
             nvml,
             cuda,
             verbs,
+            network,
             mapping,
             registration,
         } = &mut snapshot.libraries;
         *nvml = nvml.take().map(|answer| self.library(&answer));
         *cuda = cuda.take().map(|answer| self.library(&answer));
         *verbs = verbs.take().map(|answer| self.library(&answer));
+        *network = network.take().map(|answer| self.library(&answer));
         *mapping = mapping.take().map(|answer| self.library(&answer));
         *registration = registration.take().map(|answer| self.library(&answer));
         snapshot.tools = std::mem::take(&mut snapshot.tools)

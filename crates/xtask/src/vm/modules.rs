@@ -21,6 +21,10 @@ pub const WANTED: &[&str] = &[
     "ib_uverbs",
     "ib_umad",
     "rdma_ucm",
+    // Loss and reordering of some packets, by tc.
+    "sch_netem",
+    "sch_prio",
+    "cls_u32",
     // The driver of NVIDIA's NICs: it loads without a device.
     "mlx5_ib",
     // The real driver of the NIC look-alikes, for scripts that need a net device.

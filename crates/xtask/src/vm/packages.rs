@@ -28,8 +28,9 @@ const USER_SPACE: &[&str] = &[
     "libssl3",
     "liblzma5",
     "libzstd1",
-    // ip and rdma.
+    // ip, tc and rdma.
     "iproute2",
+    "libxtables12",
     "libbpf1",
     "libelf1",
     "libmnl0",

@@ -244,6 +244,32 @@ fn probe_rdma_between_two_machines() {
         served[0],
         "two-guests-2 was the client and has the results; connections served here: 1."
     );
+    // A clean cable loses nothing. A busy host may suspend a guest for longer than a timeout.
+    let clean = rises(&host);
+    let late = ["completer_retry_err", "duplicate_request"];
+    assert!(
+        clean.iter().all(|(_, name)| late.contains(&name.as_str())),
+        "{clean:?}"
+    );
+    for (round, expected) in [
+        (
+            "lost",
+            &[
+                (true, "out_of_seq_request"),
+                (false, "rcvd_seq_err"),
+                (false, "completer_retry_err"),
+            ][..],
+        ),
+        ("reordered", &[(true, "out_of_seq_request")]),
+    ] {
+        let report = leads(round);
+        is_whole(&report, &[1, 4096, 65536], &[1], &[65536]);
+        let found = rises(&report);
+        for (is_remote, name) in expected {
+            let wanted = (*is_remote, (*name).to_owned());
+            assert!(found.contains(&wanted), "{round}: {found:?}");
+        }
+    }
     let sim = leads("sim");
     for name in [
         "validate.rc.write",
@@ -316,6 +342,24 @@ fn probe_rdma_between_two_machines() {
         "{}",
         reason(1, "interrupted")
     );
+}
+
+/// The counters of rxe0 that rose, with their end; each is a loss that the transport hid.
+fn rises(report: &Value) -> Vec<(bool, String)> {
+    let changes = report["counters"].as_array();
+    let changes = changes.map_or(&[][..], Vec::as_slice).iter();
+    let rise = |change: &Value| {
+        assert_eq!(
+            (&change["of"], &change["kind"]),
+            (&"rxe0:1".into(), &"loss".into())
+        );
+        let is_remote = change["remote"].as_bool().expect("an end");
+        (
+            is_remote,
+            change["name"].as_str().expect("a name").to_owned(),
+        )
+    };
+    changes.map(rise).collect()
 }
 
 /// Each curve of `gdr probe transfer`, verified at each size: Soft-RoCE registers the host memory that stands for a simulated GPU's.

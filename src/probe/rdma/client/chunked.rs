@@ -1,6 +1,6 @@
 //! Staged messages in chunks, for `gdr probe transfer`.
 
-use super::{Client, median};
+use super::Client;
 use crate::model::ProbeResult;
 use crate::probe::failure::StepError;
 use crate::probe::rdma::connected::ConnectedQueuePair;
@@ -9,6 +9,7 @@ use crate::probe::rdma::curve::Chunking;
 use crate::probe::rdma::kind::Kind;
 use crate::probe::rdma::memory_paths::CHUNK;
 use crate::probe::rdma::staged;
+use crate::probe::statistics::typical_seconds;
 
 impl Client<'_, '_> {
     /// A staged message in chunks: the search for the best one, bandwidth, or latency.
@@ -41,7 +42,7 @@ impl Client<'_, '_> {
             Ok((samples, this.finish_step(time)?))
         })?;
         if let Chunking::Of(chunk) = chunking {
-            let seconds = median(&samples);
+            let seconds = typical_seconds(&samples);
             if self.best_chunk.is_none_or(|(_, fastest)| seconds < fastest) {
                 self.best_chunk = Some((chunk, seconds));
             }

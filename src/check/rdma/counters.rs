@@ -1,0 +1,176 @@
+//! rdma.counters: errors that the transport hides. A rise between two readings is judged; errors since the last reset are noted,
+//! because nothing shows when they happened.
+
+use std::collections::BTreeMap;
+
+use super::{CLASS, each_port, interfaces, is_virtual, subject};
+use crate::check::{Ctx, Judgement, words};
+use crate::model::{Area, CounterGrowth, Fact, RdmaDevice, RdmaPort, counter};
+
+/// Counters that rise whenever a link comes up, so that their value since the last reset shows nothing.
+const OF_EVERY_LINK: [&str; 3] = ["link_downed", "link_error_recovery", "link_down_events_phy"];
+
+/// One judgement for each port.
+pub fn counters(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    each_port(ctx, |nic, port| judge(ctx, nic, port))
+}
+
+fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort) -> Judgement {
+    let subject = subject(nic, port);
+    let path = format!("{CLASS}/{}/ports/{}", nic.name, port.number);
+    match &port.state {
+        Fact::Known(state) if state == "ACTIVE" => {}
+        Fact::Known(state) => return Judgement::skip(subject, format!("The port is {state}.")),
+        Fact::Unknown(why) => {
+            return Judgement::unknown(subject, *why, Area::Sys, &format!("{path}/state"));
+        }
+    }
+    if is_virtual(nic) {
+        let message =
+            "A virtual function: the counters of its physical function count its packets too.";
+        return Judgement::skip(subject, message);
+    }
+    let of_port = match &port.counters {
+        Fact::Known(Some(counters)) => counters,
+        Fact::Known(None) => {
+            return Judgement::undetermined(
+                subject,
+                "The driver has no counter of errors for this port, so a loss that the transport hides would not show.",
+            )
+            .evidence(format!("{path}/hw_counters"), "no known counter")
+            .needs("a driver with hw_counters");
+        }
+        Fact::Unknown(why) => {
+            let source = format!("{path}/counters");
+            return Judgement::unknown(subject, *why, Area::Sys, &source);
+        }
+    };
+    let mut sources = vec![(path.clone(), of_port)];
+    for (name, interface) in interfaces(ctx, nic, port) {
+        if let Some(counters) = interface.counters.present() {
+            sources.push((format!("ethtool -S {name}"), counters));
+        }
+    }
+    let growth = ctx
+        .facts
+        .network
+        .known()
+        .and_then(|network| network.growth.as_ref());
+    if let Some(rises) = growth.and_then(|growth| rises(ctx, nic, port, growth)) {
+        return rises;
+    }
+    since_reset(subject, &sources)
+}
+
+/// The judgement of what rose; `None` if the port was not read twice.
+fn rises(
+    ctx: &Ctx<'_>,
+    nic: &RdmaDevice,
+    port: &RdmaPort,
+    growth: &CounterGrowth,
+) -> Option<Judgement> {
+    let name = format!("{}:{}", nic.name, port.number);
+    growth.rises.get(&name)?;
+    let own = std::iter::once(&name).chain(interfaces(ctx, nic, port).map(|(name, _)| name));
+    let rises: Vec<(&String, &String, u64)> = own
+        .filter_map(|of| Some((of, growth.rises.get(of)?)))
+        .flat_map(|(of, rises)| rises.iter().map(move |(name, rise)| (of, name, *rise)))
+        .collect();
+    let (faults, others): (Vec<_>, Vec<_>) = rises
+        .into_iter()
+        .partition(|(_, name, _)| counter(name).is_some_and(|counter| counter.kind.is_fault()));
+    let (subject, seconds) = (subject(nic, port), growth.seconds);
+    let listed = |rises: &[(&String, &String, u64)]| {
+        words::list(
+            rises
+                .iter()
+                .map(|(_, name, rise)| format!("{name} +{rise}")),
+        )
+    };
+    let mut judgement = match (faults.is_empty(), others.is_empty()) {
+        (false, _) => {
+            let meanings = faults.iter().filter_map(|(_, name, _)| counter(name));
+            let meanings: Vec<String> = meanings
+                .map(|counter| format!("{}: {}", counter.name, counter.meaning))
+                .collect();
+            let message = format!(
+                "Errors rose within {seconds} s: {}. {}",
+                listed(&faults),
+                meanings.join(" ")
+            );
+            advised(
+                Judgement::broken(subject, message),
+                faults.iter().map(|(_, name, _)| *name),
+            )
+        }
+        (true, false) => Judgement::info(
+            subject,
+            format!(
+                "No error rose within {seconds} s, but signs of congestion: {}.",
+                listed(&others)
+            ),
+        ),
+        (true, true) => Judgement::pass(
+            subject,
+            format!("No counter of errors rose within {seconds} s."),
+        ),
+    };
+    for (of, name, rise) in faults.iter().chain(&others) {
+        judgement = judgement.evidence(format!("{of} {name}"), format!("+{rise} in {seconds} s"));
+    }
+    if faults.is_empty() && others.is_empty() {
+        judgement = judgement.evidence(name, "no rise");
+    }
+    Some(judgement)
+}
+
+/// The causes of these counters, each once.
+fn advised<'a>(judgement: Judgement, names: impl Iterator<Item = &'a String>) -> Judgement {
+    let mut causes: Vec<&str> = Vec::new();
+    for known in names.filter_map(|name| counter(name)) {
+        if !causes.contains(&known.cause) {
+            causes.push(known.cause);
+        }
+    }
+    causes.into_iter().fold(judgement, Judgement::advice)
+}
+
+/// The judgement of one reading.
+fn since_reset(subject: String, sources: &[(String, &BTreeMap<String, u64>)]) -> Judgement {
+    let all = sources
+        .iter()
+        .flat_map(|(source, counters)| counters.iter().map(move |counter| (source, counter)));
+    let errors: Vec<(&String, &String, u64)> = all
+        .filter(|(_, (name, _))| {
+            counter(name).is_some_and(|counter| counter.kind.is_fault())
+                && !OF_EVERY_LINK.contains(&name.as_str())
+        })
+        .map(|(source, (name, count))| (source, name, *count))
+        .collect();
+    if errors.is_empty() {
+        let judgement = Judgement::pass(
+            subject,
+            "No error of this port was counted since its counters were reset.",
+        );
+        return sources.iter().fold(judgement, |judgement, (source, _)| {
+            judgement.evidence(source, "no errors")
+        });
+    }
+    let listed = words::list(
+        errors
+            .iter()
+            .map(|(_, name, count)| format!("{name} {count}")),
+    );
+    let message = format!(
+        "Errors since the counters were reset: {listed}. They do not show when; gdr doctor --live shows whether they still rise."
+    );
+    let judgement = advised(
+        Judgement::info(subject, message),
+        errors.iter().map(|(_, name, _)| *name),
+    );
+    errors
+        .iter()
+        .fold(judgement, |judgement, (source, name, count)| {
+            judgement.evidence(format!("{source}: {name}"), count.to_string())
+        })
+}

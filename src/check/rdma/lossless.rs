@@ -1,0 +1,333 @@
+//! rdma.lossless: flow control by priority, and the priority in which RoCE packets travel.
+
+use super::{CLASS, each_port, interfaces, is_virtual, subject};
+use crate::check::{Ctx, Judgement, words};
+use crate::model::{Area, Fact, NetworkInterface, Priorities, RdmaDevice, RdmaPort, Severity, Why};
+
+/// Variables with the traffic class of a program's packets.
+const VARIABLES: [&str; 2] = ["NCCL_IB_TC", "UCX_IB_TRAFFIC_CLASS"];
+
+/// One judgement for each port.
+pub fn lossless(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    each_port(ctx, |nic, port| judge(ctx, nic, port))
+}
+
+fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort) -> Judgement {
+    let subject = subject(nic, port);
+    let path = format!("{CLASS}/{}/ports/{}", nic.name, port.number);
+    match (&port.state, &port.link_layer) {
+        (Fact::Unknown(why), _) => {
+            return Judgement::unknown(subject, *why, Area::Sys, &format!("{path}/state"));
+        }
+        (_, Fact::Unknown(why)) => {
+            return Judgement::unknown(subject, *why, Area::Sys, &format!("{path}/link_layer"));
+        }
+        (_, Fact::Known(layer)) if layer != "Ethernet" => {
+            let message =
+                format!("The link layer is {layer}, whose links are lossless by themselves.");
+            return Judgement::skip(subject, message);
+        }
+        (Fact::Known(state), _) if state != "ACTIVE" => {
+            return Judgement::skip(subject, format!("The port is {state}."));
+        }
+        _ if is_virtual(nic) => {
+            let message = "A virtual function: its physical function has the settings.";
+            return Judgement::skip(subject, message);
+        }
+        _ => {}
+    }
+    if let Fact::Unknown(why) = ctx.facts.network {
+        return Judgement::unknown(
+            subject,
+            why,
+            Area::Sys,
+            "priorities of the network interface",
+        );
+    }
+    let found: Vec<_> = interfaces(ctx, nic, port).collect();
+    let with_priorities = found
+        .iter()
+        .find_map(|(name, interface)| Some((*name, *interface, interface.priorities.present()?)));
+    let Some((name, interface, priorities)) = with_priorities else {
+        let why = found
+            .iter()
+            .find_map(|(_, interface)| interface.priorities.why());
+        return unread(
+            subject,
+            why,
+            &words::list(found.iter().map(|(name, _)| *name)),
+        );
+    };
+    let class = Class::of(ctx, port);
+    let judgement = Port {
+        subject,
+        interface: name,
+        of: interface,
+        port,
+        priorities,
+        // A VLAN's packets carry a priority of its own.
+        has_vlan: has_vlan(port),
+    }
+    .judge(&class);
+    judgement.evidence(class.source, class.value.to_string())
+}
+
+fn unread(subject: String, why: Option<Why>, interfaces: &str) -> Judgement {
+    let source = match interfaces.is_empty() {
+        true => "the port's network interface".to_owned(),
+        false => format!("the priorities of {interfaces}"),
+    };
+    match why {
+        Some(why) => Judgement::unknown(subject, why, Area::Sys, &source),
+        None => Judgement::undetermined(
+            subject,
+            "The driver does not show how it treats priorities, so whether RoCE travels without loss cannot be determined.",
+        )
+        .evidence(format!("DCB of {source}"), "not supported")
+        .needs("a driver with DCB (dcb pfc show dev INTERFACE), or the vendor's tool"),
+    }
+}
+
+fn has_vlan(port: &RdmaPort) -> bool {
+    let gids = port.gids.known().into_iter().flatten();
+    let names = gids.filter_map(|gid| gid.interface.present());
+    names
+        .into_iter()
+        .any(|name| name.contains('.') || name.starts_with("vlan"))
+}
+
+/// The traffic class of RoCE packets, and who chose it.
+struct Class {
+    value: u8,
+    source: String,
+    /// False if nothing sets one, so that programs may still do.
+    is_chosen: bool,
+}
+
+impl Class {
+    fn of(ctx: &Ctx<'_>, port: &RdmaPort) -> Self {
+        // The driver's own goes before what programs choose.
+        if let Some(value) = port.roce.traffic_class.present() {
+            return Self {
+                value: *value,
+                source: format!("{CLASS}/*/tc/{}/traffic_class", port.number),
+                is_chosen: true,
+            };
+        }
+        let variables = ctx.facts.environment.known();
+        let chosen = VARIABLES.iter().find_map(|name| {
+            let value = variables?.get(*name)?.trim().parse().ok()?;
+            Some((*name, value))
+        });
+        let of_manager = port.roce.manager_class.present();
+        match (chosen, of_manager) {
+            (Some((name, value)), _) => Self {
+                value,
+                source: name.to_owned(),
+                is_chosen: true,
+            },
+            (None, Some(value)) => Self {
+                value: *value,
+                source: "default_roce_tos (connection manager)".to_owned(),
+                is_chosen: true,
+            },
+            (None, None) => Self {
+                value: 0,
+                source: "traffic class without NCCL_IB_TC, UCX_IB_TRAFFIC_CLASS and a default"
+                    .to_owned(),
+                is_chosen: false,
+            },
+        }
+    }
+
+    /// The upper six bits of the IP header's field.
+    fn dscp(&self) -> u8 {
+        self.value >> 2
+    }
+}
+
+/// A port with settings.
+struct Port<'a> {
+    subject: String,
+    interface: &'a str,
+    of: &'a NetworkInterface,
+    port: &'a RdmaPort,
+    priorities: &'a Priorities,
+    has_vlan: bool,
+}
+
+impl Port<'_> {
+    fn judge(self, class: &Class) -> Judgement {
+        let Some(pfc) = &self.priorities.pfc else {
+            return Judgement::undetermined(
+                self.subject.clone(),
+                "The driver does not show which priorities have flow control.",
+            )
+            .evidence(format!("dcb pfc show dev {}", self.interface), "no answer")
+            .needs("the vendor's tool, as in mlnx_qos -i INTERFACE");
+        };
+        let pause = self.of.pause.present();
+        let is_paused = pause.is_some_and(|pause| pause.receives || pause.sends);
+        let judgement = match (pfc.is_empty(), is_paused) {
+            (true, true) => Judgement::pass(
+                self.subject.clone(),
+                "Pause frames stop the whole link, whatever the priority.",
+            ),
+            (true, false) => self.without_flow_control(),
+            (false, true) => Judgement::broken(
+                self.subject.clone(),
+                format!(
+                    "Both flow control by priority ({}) and pause frames for the whole link are on: one that stops the link defeats the other.",
+                    listed(pfc)
+                ),
+            )
+            .advice(format!(
+                "Turn pause frames off: ethtool -A {} rx off tx off.",
+                self.interface
+            )),
+            (false, false) => self.in_priority(pfc, class),
+        };
+        let judgement = judgement.evidence(
+            format!("PFC of {}", self.interface),
+            if pfc.is_empty() {
+                "none".to_owned()
+            } else {
+                listed(pfc)
+            },
+        );
+        let trust = if self.priorities.trusts_dscp {
+            "DSCP"
+        } else {
+            "VLAN tag"
+        };
+        let judgement = judgement.evidence(format!("trust of {}", self.interface), trust);
+        match self.port.roce.notification_dscp.present() {
+            Some(dscp) => judgement.evidence("cc_params/np_cnp_dscp", dscp.to_string()),
+            None => judgement,
+        }
+    }
+
+    /// Lossy by configuration; DCQCN makes that usable.
+    fn without_flow_control(&self) -> Judgement {
+        let message = match self.congestion_off(0) {
+            Some(off) => format!("No priority has flow control (PFC), and {off}: packets are lost under load."),
+            None => "No priority has flow control (PFC): RoCE works, but packets are lost under load unless congestion control keeps queues short.".to_owned(),
+        };
+        Judgement::info(self.subject.clone(), message)
+            .advice("If the switches are set up for a lossless priority, set the same one here, as in dcb pfc set dev INTERFACE prio-pfc 3:on.")
+    }
+
+    fn in_priority(&self, pfc: &[u8], class: &Class) -> Judgement {
+        let priority = match self.priority(class) {
+            Ok(priority) => priority,
+            Err(unknown) => return *unknown,
+        };
+        let path = format!(
+            "RoCE packets with traffic class {} (DSCP {}) travel in priority {priority}",
+            class.value,
+            class.dscp()
+        );
+        if !pfc.contains(&priority) {
+            let message = format!(
+                "{path}, which has no flow control; priority {} has.",
+                listed(pfc)
+            );
+            let judgement = match class.is_chosen {
+                true => Judgement::broken(self.subject.clone(), message),
+                // A job may still choose another class than this process.
+                false => Judgement::info(self.subject.clone(), message),
+            };
+            return self.advised(judgement, pfc);
+        }
+        match self.congestion_off(priority) {
+            Some(off) => Judgement::broken(self.subject.clone(), format!("{path}, which has flow control, but {off}: congestion spreads by pause frames."))
+                .weighing(Severity::Info)
+                .advice(format!("Turn it on: write 1 to /sys/class/net/{0}/ecn/roce_np/enable/{priority} and ecn/roce_rp/enable/{priority}.", self.interface)),
+            None => Judgement::pass(self.subject.clone(), format!("{path}, which has flow control.")),
+        }
+    }
+
+    /// The priority of packets of a traffic class.
+    fn priority(&self, class: &Class) -> Result<u8, Box<Judgement>> {
+        let unknown = |message: String, source: &str, value: &str, needs: &str| {
+            let judgement = Judgement::undetermined(self.subject.clone(), message);
+            let source = format!("{source} {}", self.interface);
+            Box::new(judgement.evidence(source, value).needs(needs))
+        };
+        match (self.priorities.trusts_dscp, self.has_vlan) {
+            (true, _) => {
+                let dscp = class.dscp();
+                self.priorities.dscp.get(&dscp).copied().ok_or_else(|| {
+                    unknown(
+                        format!("The NIC's table has no priority for DSCP {dscp}."),
+                        "dcb app show dev",
+                        "no entry",
+                        "an entry for it (dcb app add dev INTERFACE dscp-prio DSCP:PRIORITY)",
+                    )
+                })
+            }
+            (false, true) => Err(unknown(
+                "The NIC takes the priority from the VLAN tag, whose value each program's service level decides.".to_owned(),
+                "trust of",
+                "VLAN tag",
+                "gdr probe rdma with the program's --service-level, which shows the counters of each priority",
+            )),
+            // Packets without a tag.
+            (false, false) => Ok(0),
+        }
+    }
+
+    /// What of DCQCN is off for a priority.
+    fn congestion_off(&self, priority: u8) -> Option<String> {
+        let is_off = |points: &Fact<Option<Vec<u8>>>| {
+            points.present().is_some_and(|on| !on.contains(&priority))
+        };
+        let roce = &self.port.roce;
+        let off: Vec<&str> = [(&roce.notifies, "notification"), (&roce.reacts, "reaction")]
+            .into_iter()
+            .filter(|(points, _)| is_off(points))
+            .map(|(_, name)| name)
+            .collect();
+        (!off.is_empty()).then(|| {
+            format!(
+                "DCQCN's {} is off for priority {priority}",
+                off.join(" and ")
+            )
+        })
+    }
+
+    /// How to bring packets into a lossless priority.
+    fn advised(&self, judgement: Judgement, pfc: &[u8]) -> Judgement {
+        let dscp = self
+            .priorities
+            .dscp
+            .iter()
+            .filter(|(_, priority)| pfc.contains(priority));
+        // 26 is the usual one of RoCE, and in most tables the only one of its priority that anything uses.
+        let dscp: Vec<u8> = dscp.map(|(dscp, _)| *dscp).collect();
+        let best = dscp
+            .iter()
+            .find(|dscp| **dscp == 26)
+            .or_else(|| dscp.first());
+        match (self.priorities.trusts_dscp, best) {
+            (true, Some(dscp)) => judgement.advice(format!(
+                "Give programs traffic class {} (DSCP {dscp}), as in NCCL_IB_TC={0} and UCX_IB_TRAFFIC_CLASS={0}.",
+                u16::from(*dscp) * 4
+            )),
+            (true, None) => judgement.advice(format!(
+                "Give a DSCP this priority (dcb app add dev {} dscp-prio 26:{}), and programs its traffic class.",
+                self.interface,
+                pfc.first().unwrap_or(&3)
+            )),
+            (false, _) => judgement.advice(format!(
+                "Let the NIC trust the DSCP (dcb app add dev {} dscp-prio 26:{}, or mlnx_qos -i {0} --trust dscp): packets without a VLAN tag have priority 0.",
+                self.interface,
+                pfc.first().unwrap_or(&3)
+            )),
+        }
+    }
+}
+
+fn listed(priorities: &[u8]) -> String {
+    words::list(priorities)
+}
