@@ -4,8 +4,10 @@
 mod compare;
 mod document;
 mod figures;
+pub mod isolation;
 mod merge;
 mod names;
+pub mod schedule;
 #[cfg(test)]
 mod tests;
 
