@@ -426,6 +426,7 @@ fn rdma_options(scope: Scope, wanted: &RdmaProbe, is_live: bool) -> anyhow::Resu
         relaxed_ordering: packets::relaxed_ordering(wanted.packets.relaxed_ordering),
         nodes: wanted.numa.map(chosen_nodes),
         all: wanted.all,
+        link: false,
         queue_pairs: wanted.qps,
         curves: false,
         perftest: wanted.show_perftest,

@@ -22,7 +22,7 @@ const MAX_ROWS: usize = 64;
 /// Between the ends of a link in the subject of a result.
 const TO: &str = " > ";
 
-fn median(values: &mut [f64]) -> Option<f64> {
+pub fn median(values: &mut [f64]) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     let last = values.len().checked_sub(1)?;
     Some((values.get(last / 2)? + values.get(values.len() / 2)?) / 2.0)
@@ -138,9 +138,17 @@ pub fn worst_links(fleet: &Fleet) -> Vec<FleetLink> {
 /// The worst share of each pair, as a matrix.
 pub fn heat_map(fleet: &Fleet) -> Option<HeatMap> {
     let links = shares(fleet);
+    let pairs = links
+        .iter()
+        .map(|link| (link.from.as_str(), link.to.as_str(), link.share));
+    share_map(&pairs.collect::<Vec<_>>())
+}
+
+/// The worst share of each pair of names.
+pub fn share_map(links: &[(&str, &str, f64)]) -> Option<HeatMap> {
     let ends: BTreeSet<&str> = links
         .iter()
-        .flat_map(|link| [link.from.as_str(), &link.to])
+        .flat_map(|(from, to, _)| [*from, *to])
         .collect();
     let mut ends: Vec<&str> = ends.into_iter().collect();
     if ends.is_empty() {
@@ -161,9 +169,9 @@ pub fn heat_map(fleet: &Fleet) -> Option<HeatMap> {
         })
         .collect();
     let mut cells = vec![vec![None; names.len()]; names.len()];
-    for link in &links {
-        let cell: &mut Option<f64> = &mut cells[rows[link.from.as_str()]][rows[link.to.as_str()]];
-        let share = (link.share * 1000.0).round() / 1000.0;
+    for (from, to, share) in links {
+        let cell: &mut Option<f64> = &mut cells[rows[from]][rows[to]];
+        let share = (share * 1000.0).round() / 1000.0;
         *cell = Some(cell.map_or(share, |known| known.min(share)));
     }
     Some(HeatMap { names, cells })

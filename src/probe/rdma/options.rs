@@ -70,6 +70,8 @@ pub struct Options {
     pub nodes: Option<Nodes>,
     /// Every GPU with every NIC, one figure each.
     pub all: bool,
+    /// One link of a fleet: a few figures of each connection.
+    pub link: bool,
     /// Queue pairs that move the bandwidth.
     pub queue_pairs: u32,
     /// The curves of `gdr probe transfer` instead of all test cases.
