@@ -235,8 +235,9 @@ fn message(fault: &FleetFault) -> String {
     }
     // Whatever the numbers say, the rule assumes something about the noise.
     let percent = (fault.confidence * 100.0).min(99.9);
+    let plural = if fault.measurements == 1 { "" } else { "s" };
     text.push_str(&format!(
-        ": {} measurements, confidence {percent:.1} %",
+        ": {} measurement{plural}, confidence {percent:.1} %",
         fault.measurements
     ));
     if !fault.same.is_empty() {

@@ -41,6 +41,11 @@ const MAX_FAULTS: usize = 32;
 pub fn explain(members: &Members<'_>, samples: &[Sample], least: f64) -> Vec<Explained> {
     let values = relative(samples);
     let evidence = |fit: &Fit<'_>, numbers: &[u32], scratch: &mut Vec<f64>| {
+        // One slow measurement says little.
+        let is_dead = |at: &u32| fit.samples[*at as usize].value.is_none();
+        if numbers.len() < 2 && !numbers.iter().any(is_dead) {
+            return None;
+        }
         scratch.clear();
         scratch.extend(numbers.iter().map(|at| fit.open(*at)));
         let effect = median(scratch).filter(|effect| *effect < -least)?;

@@ -8,8 +8,11 @@ const SHARE: f64 = 0.15;
 const WIDTH: f64 = 4.0;
 /// The densest share of all samples whose width gives the noise.
 const DENSEST: f64 = 0.2;
-/// The fewest samples of that.
+/// The fewest samples of that. The noise of fewer is unknown, and taken to be large.
 const FEWEST: usize = 5;
+const UNKNOWN: f64 = 0.3;
+/// A few samples look less noisy than they are: by this part of their number.
+const FEW: f64 = 8.0;
 
 pub fn median(values: &mut [f64]) -> Option<f64> {
     let last = values.len().checked_sub(1)?;
@@ -28,14 +31,14 @@ pub fn noise(values: &mut [f64]) -> f64 {
     let count = values.len();
     let part = ((count as f64 * DENSEST).ceil() as usize).max(FEWEST);
     if count < part {
-        return LEAST;
+        return UNKNOWN;
     }
     let widths = values
         .windows(part)
         .map(|part| part[part.len() - 1] - part[0]);
     let width = widths.min_by(f64::total_cmp).unwrap_or(0.0);
     let share = (part - 1) as f64 / count as f64;
-    (width / (2.0 * quantile(share))).max(LEAST)
+    (width / (2.0 * quantile(share))).max(LEAST) * (1.0 + FEW / count as f64)
 }
 
 /// The usual value: the middle of the fastest group of at least [`SHARE`] of the values.

@@ -21,6 +21,10 @@ pub const WANTED: &[&str] = &[
     "ib_uverbs",
     "ib_umad",
     "rdma_ucm",
+    // Further ports on one network card, and their shaping.
+    "macvlan",
+    "sch_tbf",
+    "sch_netem",
     // The driver of NVIDIA's NICs: it loads without a device.
     "mlx5_ib",
     // The real driver of the NIC look-alikes, for scripts that need a net device.

@@ -28,7 +28,7 @@ const USER_SPACE: &[&str] = &[
     "libssl3",
     "liblzma5",
     "libzstd1",
-    // ip and rdma.
+    // ip, rdma and tc.
     "iproute2",
     "libbpf1",
     "libelf1",
@@ -36,6 +36,7 @@ const USER_SPACE: &[&str] = &[
     "libbsd0",
     "libmd0",
     "libcap2",
+    "libxtables12",
     // Verbs; providers are opened at run time, so ldd does not list them.
     "ibverbs-utils",
     "libibverbs1",

@@ -318,6 +318,66 @@ fn probe_rdma_between_two_machines() {
     );
 }
 
+/// Two guests with four Soft-RoCE ports each; of guest 2 one port is shaped, one loses packets, and one is dead. Guest 1 is rank 0.
+#[test]
+#[ignore = "needs qemu-system-x86_64, root"]
+fn fleet_probe_names_the_ports_that_are_shaped_lossy_or_dead() {
+    let files = in_machine("two-guests", "fleet-links", vec![built("gdr")]);
+    let report = |name: &str| json(&files.join("guest1").join(name));
+    let faults = |report: &Value| -> Vec<(String, String)> {
+        let faults = report["network"]["faults"].as_array().expect("faults");
+        let text = |fault: &Value, key: &str| fault[key].as_str().expect("a text").to_owned();
+        faults
+            .iter()
+            .map(|fault| {
+                let subject = text(fault, "subject");
+                let port = subject.split(',').next().unwrap_or_default().to_owned();
+                (
+                    port,
+                    fault["symptoms"][0].as_str().unwrap_or_default().to_owned(),
+                )
+            })
+            .collect()
+    };
+    let healthy = report("healthy.json");
+    assert_eq!(faults(&healthy), [], "{healthy:#}");
+    let faulty = report("faulty.json");
+    let named = faults(&faulty);
+    let port = |name: &str| format!("two-guests-2 {name}:1");
+    for name in ["rxe1", "rxe2", "rxe3"] {
+        assert!(
+            named.iter().any(|(found, _)| *found == port(name)),
+            "{name}: {faulty:#}"
+        );
+    }
+    let dead = named.iter().find(|(found, _)| *found == port("rxe3"));
+    assert_eq!(dead.map(|(_, symptom)| symptom.as_str()), Some("dead"));
+    // No healthy one.
+    for (found, _) in &named {
+        assert!(
+            ["rxe1", "rxe2", "rxe3"]
+                .iter()
+                .any(|name| *found == port(name)),
+            "{found}"
+        );
+    }
+    // tc's own counters: what it delayed and dropped.
+    let counter = |name: &str, word: &str| -> u64 {
+        let file = files.join("guest2").join(name);
+        let text = fs::read_to_string(&file).expect("counters");
+        let after = text.split(word).nth(1).expect("the counter");
+        let digits: String = after
+            .trim_start()
+            .chars()
+            .take_while(char::is_ascii_digit)
+            .collect();
+        digits.parse().expect("a number")
+    };
+    assert!(counter("shaped.txt", "overlimits") > 0);
+    assert!(counter("lossy.txt", "dropped") > 0);
+    assert!(counter("dead.txt", "dropped") > 0);
+}
+
 /// Each curve of `gdr probe transfer`, verified at each size: Soft-RoCE registers the host memory that stands for a simulated GPU's.
 fn is_figure(report: &Value) {
     assert_eq!(
