@@ -80,6 +80,8 @@ impl Member<'_> {
 
     fn lost(&mut self, error: &Error) {
         let (why, reason) = match error {
+            // Not this node's fault; the report says so once.
+            Error::Interrupted => return,
             Error::TimedOut { .. } => (
                 Absence::TimedOut,
                 "it is alive, and did not finish in time".to_owned(),
