@@ -16,7 +16,7 @@ use crate::cmd::probe::{Session, rdma_options};
 use crate::collect::CollectOptions;
 use crate::fleet::isolation::{Measurement, Nic};
 use crate::fleet::schedule::{Phase, schedule};
-use crate::fleet::{Links, topology};
+use crate::fleet::{Fleet, Links, topology};
 use crate::model::PROBE_SCHEMA;
 use crate::output::Progress;
 use crate::probe::gather::Collected;
@@ -24,7 +24,7 @@ use crate::probe::rdma;
 use crate::probe::rdma::fleet::{
     Measured, Node, PairMeasured, Round, Timeouts, coordinate, take_part,
 };
-use crate::probe::rdma::rendezvous::expand;
+use crate::probe::rdma::rendezvous::{Host, Meeting, expand};
 use crate::probe::watch::Interrupts;
 
 /// The sizes of a link: that of its latency and that of its bandwidth.
@@ -56,7 +56,6 @@ pub fn run(
     };
     let meeting = start.meeting(&options.run);
     let interrupts = Interrupts::catch()?;
-    let interrupted = || interrupts.pending();
     let timeouts = Timeouts {
         arrival: Duration::from_secs(options.run.arrival),
         round: Duration::from_secs(options.run.timeout),
@@ -90,52 +89,95 @@ pub fn run(
         return Ok(0);
     };
     let begun = Instant::now();
+    let mut run = lead(host, &start, &node, (&meeting, timeouts), options.quick)?;
+    run.seconds = begun.elapsed().as_secs_f64();
+    let mut notes = std::mem::take(&mut run.notes);
+    let fleet = fleet(&start, timeouts, run, (switches, options.quick), &mut notes);
+    for text in &notes {
+        crate::cmd::remark(err, text);
+    }
+    let report = fleet.report(options.run.mask);
+    super::print(global, &report, options.run.format, out)
+}
+
+/// What rank 0 has after the rounds.
+struct Run {
+    members: Vec<Measured>,
+    measured: Vec<PairMeasured>,
+    is_complete: bool,
+    notes: Vec<String>,
+    seconds: f64,
+}
+
+/// Leads all nodes through the rounds; this one is a node like the others.
+fn lead(
+    host: Host,
+    start: &Start,
+    node: &Node<'_>,
+    (meeting, timeouts): (&Meeting<'_>, Timeouts),
+    quick: bool,
+) -> anyhow::Result<Run> {
+    let interrupted = || node.interrupts.pending();
     let bar = Progress::new();
     let mut notes = Vec::new();
-    let coordinated = std::thread::scope(|scope| {
-        // This node is one like the others.
-        let own = scope.spawn(|| take_part(&node, &meeting, timeouts.arrival, &mut |_| {}));
+    let (coordinated, own) = std::thread::scope(|scope| {
+        let own = scope.spawn(|| take_part(node, meeting, timeouts.arrival, &mut |_| {}));
         let coordinated = coordinate(
             host,
             start.place.nodes.len(),
             (timeouts, &interrupted),
             &mut |text| notes.push(text),
-            &|nodes, rails| rounds(nodes, rails, options.quick),
+            &|nodes, rails| rounds(nodes, rails, quick),
             &mut |round, rounds| bar.show("fleet", "the nodes", round as u64, rounds as u64),
         );
-        // Ignored: what ended this node is in the result.
-        let _ = own.join();
-        coordinated
+        (coordinated, own.join())
     });
     bar.clear();
     let (members, measured, is_complete) = coordinated?;
+    match own {
+        Ok(Err(error)) if is_complete => notes.push(format!("{}: {error}", start.node)),
+        Ok(_) => {}
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+    if !is_complete {
+        notes.push("Interrupted: this is what was done until then.".to_owned());
+    }
+    Ok(Run {
+        members,
+        measured,
+        is_complete,
+        notes,
+        seconds: 0.0,
+    })
+}
+
+/// The nodes and what was measured between them.
+fn fleet(
+    start: &Start,
+    timeouts: Timeouts,
+    run: Run,
+    (switches, quick): (Option<String>, bool),
+    notes: &mut Vec<String>,
+) -> Fleet {
+    let members = run.members.iter();
     let collected: Vec<Collected> = members
-        .iter()
-        .map(|member| collected(member, is_complete))
+        .map(|member| collected(member, run.is_complete))
         .collect();
-    let mut links = links(names(&collected), &members, &measured, options.quick);
-    links.seconds = begun.elapsed().as_secs_f64();
+    let mut links = links(names(&collected), &run.members, &run.measured, quick);
+    links.seconds = run.seconds;
     if let Some(text) = switches {
-        match topology::leaves(&text, &|list| expand(list), &nics(&links.nodes, &members)) {
+        let nics = nics(&links.nodes, &run.members);
+        match topology::leaves(&text, &|list| expand(list), &nics) {
             Ok(leaves) => links.leaves = leaves,
             Err(why) => notes.push(format!("--topology is not used: {why}")),
         }
     }
     let mut fleet = merge(&start.place, timeouts.arrival, collected);
-    if !is_complete {
-        notes.push("Interrupted: this is what was done until then.".to_owned());
-    }
-    for text in notes {
-        crate::cmd::remark(err, &text);
-        fleet.note(text);
+    for text in notes.iter() {
+        fleet.note(text.clone());
     }
     fleet.connect(links);
-    super::print(
-        global,
-        &fleet.report(options.run.mask),
-        options.run.format,
-        out,
-    )
+    fleet
 }
 
 /// Options that make no sense here.

@@ -318,7 +318,7 @@ fn probe_rdma_between_two_machines() {
     );
 }
 
-/// Two guests with four Soft-RoCE ports each; of guest 2 one port is shaped, one loses packets, and one is dead. Guest 1 is rank 0.
+/// Two guests with four Soft-RoCE ports each: one port is shaped, one loses packets, and one is dead. Guest 1 is rank 0.
 #[test]
 #[ignore = "needs qemu-system-x86_64, root"]
 fn fleet_probe_names_the_ports_that_are_shaped_lossy_or_dead() {
@@ -343,39 +343,38 @@ fn fleet_probe_names_the_ports_that_are_shaped_lossy_or_dead() {
     assert_eq!(faults(&healthy), [], "{healthy:#}");
     let faulty = report("faulty.json");
     let named = faults(&faulty);
-    let port = |name: &str| format!("two-guests-2 {name}:1");
-    for name in ["rxe1", "rxe2", "rxe3"] {
+    let (shaped, lossy) = ("two-guests-2 rxe1:1", "two-guests-1 rxe2:1");
+    let dead = "two-guests-2 rxe3:1";
+    for port in [shaped, lossy, dead] {
         assert!(
-            named.iter().any(|(found, _)| *found == port(name)),
-            "{name}: {faulty:#}"
+            named.iter().any(|(found, _)| found == port),
+            "{port}: {faulty:#}"
         );
     }
-    let dead = named.iter().find(|(found, _)| *found == port("rxe3"));
-    assert_eq!(dead.map(|(_, symptom)| symptom.as_str()), Some("dead"));
+    let found = named.iter().find(|(found, _)| found == dead);
+    assert_eq!(found.map(|(_, symptom)| symptom.as_str()), Some("dead"));
     // No healthy one.
     for (found, _) in &named {
         assert!(
-            ["rxe1", "rxe2", "rxe3"]
-                .iter()
-                .any(|name| *found == port(name)),
-            "{found}"
+            [shaped, lossy, dead].contains(&found.as_str()),
+            "{found}: {faulty:#}"
         );
     }
     // tc's own counters: what it delayed and dropped.
-    let counter = |name: &str, word: &str| -> u64 {
-        let file = files.join("guest2").join(name);
+    for (guest, port, word) in [
+        (2, 1, "overlimits "),
+        (1, 2, "dropped "),
+        (2, 3, "dropped "),
+    ] {
+        let file = files.join(format!("guest{guest}/port{port}.txt"));
         let text = fs::read_to_string(&file).expect("counters");
         let after = text.split(word).nth(1).expect("the counter");
-        let digits: String = after
-            .trim_start()
-            .chars()
-            .take_while(char::is_ascii_digit)
-            .collect();
-        digits.parse().expect("a number")
-    };
-    assert!(counter("shaped.txt", "overlimits") > 0);
-    assert!(counter("lossy.txt", "dropped") > 0);
-    assert!(counter("dead.txt", "dropped") > 0);
+        let digits = after.split(|c: char| !c.is_ascii_digit()).next();
+        let count: u64 = digits
+            .and_then(|digits| digits.parse().ok())
+            .expect("a number");
+        assert!(count > 0, "{text}");
+    }
 }
 
 /// Each curve of `gdr probe transfer`, verified at each size: Soft-RoCE registers the host memory that stands for a simulated GPU's.
