@@ -8,8 +8,9 @@ const SHARE: f64 = 0.15;
 const WIDTH: f64 = 4.0;
 /// The densest share of all samples whose width gives the noise.
 const DENSEST: f64 = 0.2;
-/// The fewest samples of that. The noise of fewer is unknown, and taken to be large.
-const FEWEST: usize = 5;
+/// So many more samples, because the densest part of a few samples is narrow by chance. The noise of fewer is unknown, and taken to be
+/// large.
+const MORE: usize = 8;
 const UNKNOWN: f64 = 0.3;
 /// A few samples look less noisy than they are: by this part of their number.
 const FEW: f64 = 8.0;
@@ -29,7 +30,7 @@ pub fn median(values: &mut [f64]) -> Option<f64> {
 pub fn noise(values: &mut [f64]) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     let count = values.len();
-    let part = ((count as f64 * DENSEST).ceil() as usize).max(FEWEST);
+    let part = (count as f64 * DENSEST).ceil() as usize + MORE;
     if count < part {
         return UNKNOWN;
     }

@@ -321,7 +321,7 @@ fn probe_rdma_between_two_machines() {
 /// Two guests with four Soft-RoCE ports each: one port is shaped, one loses packets, and one is dead. Guest 1 is rank 0.
 #[test]
 #[ignore = "needs qemu-system-x86_64, root"]
-fn fleet_probe_names_the_ports_that_are_shaped_lossy_or_dead() {
+fn manual_fleet_probe_names_the_ports_that_are_shaped_lossy_or_dead() {
     let files = in_machine("two-guests", "fleet-links", vec![built("gdr")]);
     let report = |name: &str| json(&files.join("guest1").join(name));
     let faults = |report: &Value| -> Vec<(String, String)> {
