@@ -1,7 +1,9 @@
 //! Figures and links of a fleet: those that are worse than the others.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
+use super::heat::share_map;
+use super::isolation::median;
 use super::merge::{Fleet, Series};
 use super::natural;
 use crate::model::{FleetFigure, FleetLink, GIGABYTES_PER_SECOND, HeatMap, MICROSECONDS};
@@ -16,17 +18,9 @@ const DEVIATION: f64 = 1.4826;
 
 const MAX_OUTLIERS: usize = 100;
 const WORST: usize = 10;
-/// Most rows of a heat map.
-const MAX_ROWS: usize = 64;
 
 /// Between the ends of a link in the subject of a result.
 const TO: &str = " > ";
-
-pub fn median(values: &mut [f64]) -> Option<f64> {
-    values.sort_unstable_by(f64::total_cmp);
-    let last = values.len().checked_sub(1)?;
-    Some((values.get(last / 2)? + values.get(values.len() / 2)?) / 2.0)
-}
 
 /// Figures that are worse than those of the other nodes, the worst first.
 pub fn outliers(fleet: &Fleet) -> Vec<FleetFigure> {
@@ -142,37 +136,4 @@ pub fn heat_map(fleet: &Fleet) -> Option<HeatMap> {
         .iter()
         .map(|link| (link.from.as_str(), link.to.as_str(), link.share));
     share_map(&pairs.collect::<Vec<_>>())
-}
-
-/// The worst share of each pair of names.
-pub fn share_map(links: &[(&str, &str, f64)]) -> Option<HeatMap> {
-    let ends: BTreeSet<&str> = links
-        .iter()
-        .flat_map(|(from, to, _)| [*from, *to])
-        .collect();
-    let mut ends: Vec<&str> = ends.into_iter().collect();
-    if ends.is_empty() {
-        return None;
-    }
-    ends.sort_by(|a, b| natural(a).cmp(&natural(b)));
-    let step = ends.len().div_ceil(MAX_ROWS);
-    let rows: HashMap<&str, usize> = ends
-        .iter()
-        .enumerate()
-        .map(|(at, end)| (*end, at / step))
-        .collect();
-    let names: Vec<String> = ends
-        .chunks(step)
-        .map(|chunk| match chunk {
-            [first, .., last] => format!("{first} \u{2026} {last}"),
-            chunk => chunk.concat(),
-        })
-        .collect();
-    let mut cells = vec![vec![None; names.len()]; names.len()];
-    for (from, to, share) in links {
-        let cell: &mut Option<f64> = &mut cells[rows[from]][rows[to]];
-        let share = (share * 1000.0).round() / 1000.0;
-        *cell = Some(cell.map_or(share, |known| known.min(share)));
-    }
-    Some(HeatMap { names, cells })
 }

@@ -4,6 +4,7 @@
 mod compare;
 mod document;
 mod figures;
+mod heat;
 pub mod isolation;
 mod merge;
 mod names;

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::figures::{median, share_map};
-use super::isolation::{Entity, Fault, Measurement, Nic, Symptom, isolate};
+use super::heat::share_map;
+use super::isolation::{Entity, Fault, Measurement, Nic, Symptom, isolate, median};
 use super::topology::Leaves;
 use super::{fold, isolation, natural};
 use crate::model::{FaultKind, FleetFault, FleetFinding, FleetLink, FleetNetwork, HeatMap};

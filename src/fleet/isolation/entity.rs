@@ -1,13 +1,22 @@
 //! The parts of a fleet that may be at fault, and the measurements that each of them takes part in.
 
 use super::Network;
-use super::fit::Sample;
 
 /// A NIC of a node, as numbers from 0. NICs of equal number are a rail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nic {
     pub node: usize,
     pub rail: usize,
+}
+
+/// A measured value of one direction; more is better. `None` failed.
+#[derive(Debug, Clone, Copy)]
+pub struct Sample {
+    /// Samples of one group have the same usual value.
+    pub group: usize,
+    pub value: Option<f64>,
+    pub from: Nic,
+    pub to: Nic,
 }
 
 /// A part that may be at fault.

@@ -1,18 +1,8 @@
 //! Explains slow measurements by as few parts as possible: the part whose fault makes the measurements most likely comes first, then
 //! what it leaves open is explained in the same way.
 
-use super::entity::{Entity, Members, Nic};
+use super::entity::{Entity, Members, Sample};
 use super::noise::{median, noise, usual};
-
-/// A measured value of one direction; more is better. `None` failed.
-#[derive(Debug, Clone, Copy)]
-pub struct Sample {
-    /// Samples of one group have the same usual value.
-    pub group: usize,
-    pub value: Option<f64>,
-    pub from: Nic,
-    pub to: Nic,
-}
 
 /// A part that explains measurements.
 #[derive(Debug, Clone)]

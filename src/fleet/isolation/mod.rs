@@ -7,10 +7,11 @@ mod noise;
 mod tests;
 
 pub use entity::{Entity, Nic};
+pub use noise::median;
 
 use super::schedule::Phase;
-use entity::Members;
-use fit::{Explained, Sample, explain};
+use entity::{Members, Sample};
+use fit::{Explained, explain};
 
 /// The parts of the fleet between which it is measured.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
