@@ -206,12 +206,15 @@ fn simulated_nic() -> ProbedNic {
     }
 }
 
-/// The NICs and the selected GPUs; none if the probe cannot continue.
+/// The NICs and the selected GPUs.
+type Devices = (Vec<ProbedNic>, Vec<Target>);
+
+/// The devices of this machine; none if the probe cannot continue.
 fn devices(
     options: &Options,
     machine: &Machine,
     children: &mut Children<'_>,
-) -> Result<Option<(Vec<ProbedNic>, Vec<Target>)>, ProbeError> {
+) -> Result<Option<Devices>, ProbeError> {
     // Without the library nothing else works.
     let nics = match options.simulates_nic() {
         true => vec![simulated_nic()],
