@@ -1,5 +1,8 @@
 //! The rule on simulated fleets of 16 to 256 nodes, with and without one planted fault, and on small ones by hand.
 
+// The long test prints its figures, for the book.
+#![allow(clippy::print_stdout)]
+
 mod links;
 
 use links::{Links, Planted, Random};
