@@ -132,7 +132,10 @@ mod tests {
             .to_vec()
     }
 
-    fn read(text: &str) -> Result<Vec<(String, Vec<(usize, usize)>)>, String> {
+    /// Switches with the numbers of node and NIC.
+    type Read = Vec<(String, Vec<(usize, usize)>)>;
+
+    fn read(text: &str) -> Result<Read, String> {
         let pairs = |nics: Vec<Nic>| nics.into_iter().map(|nic| (nic.node, nic.rail)).collect();
         let leaves = leaves(text, &expand, &nodes())?;
         Ok(leaves
