@@ -645,12 +645,16 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__fleet__subcmd__probe)
-            opts="-v -h --timeout --arrival --rendezvous --secret-file --mask --format --sysroot --from --color --library-timeout --verbose --help copy host p2p"
+            opts="-v -h --quick --topology --timeout --arrival --rendezvous --secret-file --mask --format --sysroot --from --color --library-timeout --verbose --help copy host p2p rdma"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --topology)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --timeout)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

@@ -124,7 +124,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subco
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -f -a "report" -d 'Merge reports of doctor and probe that were collected from many nodes'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -f -a "doctor" -d 'Run doctor on every node of a launcher, and merge the reports'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -f -a "topo" -d 'Run topo on every node of a launcher, and merge the results'
-complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -f -a "probe" -d 'Run a probe on every node of a launcher, each on its own devices, and merge the results'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -f -a "probe" -d 'Run a probe on every node of a launcher: each on its own devices, or between the NICs of all nodes'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and not __fish_seen_subcommand_from report doctor topo probe help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l nodes -d 'Nodes that must have a report, as in n[1-64]; the others are named as missing' -r
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from report" -l format -d 'Output format of the report' -r -f -a "table\t'For people'
@@ -175,6 +175,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -l mask -d 'Replace the names of the nodes'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from topo" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l topology -d 'With rdma: which node or NIC hangs on which leaf switch' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l timeout -d 'How long a node may work' -r
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l arrival -d 'How long the nodes may take to arrive' -r
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l rendezvous -d 'Find rank 0 by this file in a directory that all nodes share [default: gdr-fleet-JOB in the working directory]' -r -F
@@ -189,13 +190,14 @@ complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcomman
 always\t'Always'
 never\t'Never'"
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l quick -d 'Measure less; with rdma O(log N) rounds instead of all pairs of N nodes'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -l mask -d 'Replace the names of the nodes'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from probe" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "report" -d 'Merge reports of doctor and probe that were collected from many nodes'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "doctor" -d 'Run doctor on every node of a launcher, and merge the reports'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "topo" -d 'Run topo on every node of a launcher, and merge the results'
-complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "probe" -d 'Run a probe on every node of a launcher, each on its own devices, and merge the results'
+complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "probe" -d 'Run a probe on every node of a launcher: each on its own devices, or between the NICs of all nodes'
 complete -c gdr -n "__fish_gdr_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -s o -l output -d 'Output file; \'-\' is standard output. A name that ends in .zst is compressed' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand snapshot" -l diff -d 'Show the differences between two snapshots, of two machines or of one at two times, or between the saved results of a probe' -r -F
@@ -864,7 +866,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcom
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "report" -d 'Merge reports of doctor and probe that were collected from many nodes'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "doctor" -d 'Run doctor on every node of a launcher, and merge the reports'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "topo" -d 'Run topo on every node of a launcher, and merge the results'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "probe" -d 'Run a probe on every node of a launcher, each on its own devices, and merge the results'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "probe" -d 'Run a probe on every node of a launcher: each on its own devices, or between the NICs of all nodes'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "copy" -d 'Map GPU memory for the CPU, verify every byte, and compare the copies with cuMemcpy'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "host" -d 'Copy between host and GPU memory of every kind, verify every word, and find the best chunk size for staging'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "p2p" -d 'Copy between GPUs with and without peer access, verify every word, and measure every pair, alone and all at once'

@@ -3,7 +3,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use super::probe::RdmaProbe;
 
 /// `gdr fleet`.
 #[derive(Debug, Args)]
@@ -32,7 +34,10 @@ pub enum FleetWhat {
     /// Run topo on every node of a launcher, and merge the results
     Topo(FleetRun),
 
-    /// Run a probe on every node of a launcher, each on its own devices, and merge the results
+    /// Run a probe on every node of a launcher: each on its own devices, or between the NICs of all nodes
+    ///
+    /// rdma measures every pair of nodes on every rail, in rounds in which each node has one partner; then all rails at
+    /// once, then crossed rails. It names the node, NIC, direction of a cable, rail or leaf switch that is at fault.
     Probe(FleetProbe),
 }
 
@@ -77,12 +82,23 @@ pub struct FleetProbe {
     #[arg(value_name = "PROBE", value_enum)]
     pub probe: FleetProbeKind,
 
+    /// Measure less; with rdma O(log N) rounds instead of all pairs of N nodes
+    #[arg(long)]
+    pub quick: bool,
+
+    /// With rdma: which node or NIC hangs on which leaf switch
+    ///
+    /// Slurm's topology.conf; or the output of lldpctl -f keyvalue of all nodes, each line with NODE: in front; or a table
+    /// of node, NIC (or network interface) and switch.
+    #[arg(long, value_name = "FILE")]
+    pub topology: Option<PathBuf>,
+
     /// Options of every node.
     #[command(flatten)]
     pub run: FleetRun,
 }
 
-/// A probe of each node's own devices.
+/// A probe of each node's own devices, or between nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FleetProbeKind {
     /// Mappings of GPU memory.
@@ -91,6 +107,8 @@ pub enum FleetProbeKind {
     Host,
     /// Pairs of GPUs.
     P2p,
+    /// NICs of different nodes.
+    Rdma,
 }
 
 impl FleetProbeKind {
@@ -100,7 +118,27 @@ impl FleetProbeKind {
             Self::Copy => "copy",
             Self::Host => "host",
             Self::P2p => "p2p",
+            Self::Rdma => "rdma",
         }
+    }
+}
+
+/// Options of `gdr probe rdma` after `--`.
+#[derive(Debug, Parser)]
+#[command(name = "gdr fleet probe rdma --", no_binary_name = true)]
+struct LinkOptions {
+    /// The options.
+    #[command(flatten)]
+    probe: RdmaProbe,
+}
+
+impl FleetProbe {
+    /// The options of the links between nodes. The error is clap's, for people.
+    pub fn link_options(&self) -> Result<RdmaProbe, String> {
+        let parsed = LinkOptions::try_parse_from(&self.run.arguments);
+        parsed
+            .map(|options| options.probe)
+            .map_err(|error| error.render().to_string())
     }
 }
 

@@ -154,13 +154,13 @@ fn pairs() -> CollectOptions {
 }
 
 /// Common settings of all probes.
-struct Session<'a> {
-    machine: &'a Machine,
-    want: CollectOptions,
-    global: &'a Global,
-    scope: &'a cli::Scope,
+pub struct Session<'a> {
+    pub machine: &'a Machine,
+    pub want: CollectOptions,
+    pub global: &'a Global,
+    pub scope: &'a cli::Scope,
     /// The profile with the default thresholds.
-    profile: &'static str,
+    pub profile: &'static str,
 }
 
 impl Session<'_> {
@@ -171,7 +171,7 @@ impl Session<'_> {
         }
     }
 
-    fn scope(&self) -> anyhow::Result<Scope> {
+    pub fn scope(&self) -> anyhow::Result<Scope> {
         let shares = self.expectations()?.shares();
         let mut sizes: Vec<usize> = self.scope.size.iter().map(|size| size.0).collect();
         sizes.sort_unstable();
@@ -392,7 +392,11 @@ fn async_settings(wanted: &AsyncProbe) -> asynchronous::Settings {
     }
 }
 
-fn rdma_options(scope: Scope, wanted: &RdmaProbe, is_live: bool) -> anyhow::Result<rdma::Options> {
+pub fn rdma_options(
+    scope: Scope,
+    wanted: &RdmaProbe,
+    is_live: bool,
+) -> anyhow::Result<rdma::Options> {
     let kind = match wanted.memory {
         None if wanted.memory_path.is_some() || scope.sim || wanted.all => rdma::MemoryKind::Gpu,
         None => rdma::MemoryKind::Best,
@@ -429,6 +433,7 @@ fn rdma_options(scope: Scope, wanted: &RdmaProbe, is_live: bool) -> anyhow::Resu
         nodes: wanted.numa.map(chosen_nodes),
         all: wanted.all,
         together: wanted.together,
+        link: false,
         queue_pairs: wanted.qps,
         curves: false,
         perftest: wanted.show_perftest,

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::isolation::{Entity, Fault};
 use super::merge::{FactKey, Fleet, Node};
+use super::network::Links;
 use super::{figures, fold, natural};
 use crate::model::Order as _;
 use crate::model::{
@@ -21,9 +23,20 @@ impl Fleet {
     /// The report. With `mask` the nodes are numbered instead of named.
     pub fn report(mut self, mask: bool) -> FleetReport {
         self.close();
+        let faults = self.links.as_ref().map(Links::faults).unwrap_or_default();
+        self.mark_faults(&faults);
         if mask {
             self.number_nodes();
         }
+        let section = self
+            .links
+            .as_ref()
+            .map(|links| links.section(&faults, mask));
+        let (network, mut findings) = section.unzip();
+        let (links, heat) = match &self.links {
+            Some(links) => links.links(),
+            None => (figures::worst_links(&self), figures::heat_map(&self)),
+        };
         let order = self.order();
         let majorities = self.majorities(&order);
         let differences = self.differences(&majorities);
@@ -43,10 +56,14 @@ impl Fleet {
             findings: self.findings(&order),
             facts: self.facts(&order, &majorities, &differences),
             figures: figures::outliers(&self),
-            links: figures::worst_links(&self),
-            heat: figures::heat_map(&self),
+            network,
+            links,
+            heat,
             notes: Vec::new(),
         };
+        if let Some(faults) = &mut findings {
+            report.findings.splice(0..0, faults.drain(..));
+        }
         report
             .absent
             .order_by(|a, b| natural(&a.node).cmp(&natural(&b.node)));
@@ -61,7 +78,9 @@ impl Fleet {
     fn number_nodes(&mut self) {
         let mut names: Vec<String> = self.nodes.iter().map(|node| node.name.clone()).collect();
         names.extend(self.absent.keys().cloned());
+        names.extend(self.links.iter().flat_map(|links| links.nodes.clone()));
         names.order_by(|a, b| natural(a).cmp(&natural(b)));
+        names.dedup();
         let names: HashMap<&String, usize> = names.iter().zip(1..).collect();
         let number = |name: &String| format!("node{}", names.get(name).copied().unwrap_or(0));
         for node in &mut self.nodes {
@@ -72,7 +91,34 @@ impl Fleet {
             absent.reason = absent.why.word().to_owned();
             absent.node = number(&absent.node);
         }
+        if let Some(links) = &mut self.links {
+            for node in &mut links.nodes {
+                *node = number(node);
+            }
+            for (at, (leaf, _)) in (1..).zip(&mut links.leaves) {
+                *leaf = format!("leaf{at}");
+            }
+        }
         self.notes.clear();
+    }
+
+    /// A node with a fault of its own has failed.
+    fn mark_faults(&mut self, faults: &[Fault]) {
+        let Some(links) = &self.links else { return };
+        for fault in faults {
+            let is_own = matches!(
+                fault.entity,
+                Entity::Sending(_) | Entity::Receiving(_) | Entity::Nic(_) | Entity::Node(_)
+            );
+            let own = links.nodes_of(fault.entity).into_iter().filter(|_| is_own);
+            for at in own {
+                let name = &links.nodes[at];
+                let nodes = self.nodes.iter_mut();
+                for node in nodes.filter(|node| node.name == *name) {
+                    node.state = FleetState::Failed;
+                }
+            }
+        }
     }
 
     fn limit<T>(&mut self, what: &str, most: usize, list: &mut Vec<T>) {

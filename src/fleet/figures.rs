@@ -1,7 +1,9 @@
 //! Figures and links of a fleet: those that are worse than the others.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
+use super::heat::share_map;
+use super::isolation::median;
 use super::merge::{Fleet, Series};
 use super::natural;
 use crate::model::Order as _;
@@ -17,17 +19,9 @@ const DEVIATION: f64 = 1.4826;
 
 const MAX_OUTLIERS: usize = 100;
 const WORST: usize = 10;
-/// Most rows of a heat map.
-const MAX_ROWS: usize = 64;
 
 /// Between the ends of a link in the subject of a result.
 const TO: &str = " > ";
-
-fn median(values: &mut [f64]) -> Option<f64> {
-    values.sort_unstable_by(f64::total_cmp);
-    let last = values.len().checked_sub(1)?;
-    Some((values.get(last / 2)? + values.get(values.len() / 2)?) / 2.0)
-}
 
 /// Figures that are worse than those of the other nodes, the worst first.
 pub fn outliers(fleet: &Fleet) -> Vec<FleetFigure> {
@@ -139,33 +133,8 @@ pub fn worst_links(fleet: &Fleet) -> Vec<FleetLink> {
 /// The worst share of each pair, as a matrix.
 pub fn heat_map(fleet: &Fleet) -> Option<HeatMap> {
     let links = shares(fleet);
-    let ends: BTreeSet<&str> = links
+    let pairs = links
         .iter()
-        .flat_map(|link| [link.from.as_str(), &link.to])
-        .collect();
-    let mut ends: Vec<&str> = ends.into_iter().collect();
-    if ends.is_empty() {
-        return None;
-    }
-    ends.order_by(|a, b| natural(a).cmp(&natural(b)));
-    let step = ends.len().div_ceil(MAX_ROWS);
-    let rows: HashMap<&str, usize> = ends
-        .iter()
-        .enumerate()
-        .map(|(at, end)| (*end, at / step))
-        .collect();
-    let names: Vec<String> = ends
-        .chunks(step)
-        .map(|chunk| match chunk {
-            [first, .., last] => format!("{first} \u{2026} {last}"),
-            chunk => chunk.concat(),
-        })
-        .collect();
-    let mut cells = vec![vec![None; names.len()]; names.len()];
-    for link in &links {
-        let cell: &mut Option<f64> = &mut cells[rows[link.from.as_str()]][rows[link.to.as_str()]];
-        let share = (link.share * 1000.0).round() / 1000.0;
-        *cell = Some(cell.map_or(share, |known| known.min(share)));
-    }
-    Some(HeatMap { names, cells })
+        .map(|link| (link.from.as_str(), link.to.as_str(), link.share));
+    share_map(&pairs.collect::<Vec<_>>())
 }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::document::{Document, Figure, Finding};
+use super::network::Links;
 use crate::model::{
     Absence, AbsentNode, BYTES, FleetState, MICROSECONDS, Outcome, PROBE_SCHEMA, ProbeVerdict,
     ReadyState, Severity,
@@ -41,6 +42,7 @@ pub struct Fleet {
     pub(super) kinds: Vec<String>,
     pub(super) simulated: bool,
     pub(super) notes: BTreeSet<String>,
+    pub(super) links: Option<Links>,
 }
 
 /// A node with at least one report.
@@ -119,6 +121,11 @@ impl Fleet {
 
     pub fn note(&mut self, note: impl Into<String>) {
         self.notes.insert(note.into());
+    }
+
+    /// What was measured between the nodes.
+    pub fn connect(&mut self, links: Links) {
+        self.links = Some(links);
     }
 
     /// A report. `node` is its name if a launcher gave one; else the report names its host, or `source` does. A report that

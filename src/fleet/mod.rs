@@ -4,18 +4,30 @@
 mod compare;
 mod document;
 mod figures;
+mod heat;
+pub mod isolation;
 mod merge;
 mod names;
+mod network;
+pub mod schedule;
 #[cfg(test)]
 mod tests;
+pub mod topology;
 
 pub use merge::Fleet;
 pub use names::{fold, natural};
+pub use network::Links;
 
-/// The exit status of a report: 1 if a node failed or has no report, 3 if something required is unknown, else 0.
+/// The exit status of a report: 1 if a node or a part of the network failed or a node has no report, 3 if something required is unknown, else 0.
 pub fn exit_code(report: &crate::model::FleetReport) -> u8 {
     let summary = &report.summary;
-    match (summary.failed + summary.absent, summary.undetermined) {
+    let network = report.network.as_ref();
+    let faults = network.map_or(0, |network| network.faults.len());
+    let is_empty = network.is_some_and(|network| network.pairs == 0);
+    match (
+        summary.failed + summary.absent + faults,
+        summary.undetermined + usize::from(is_empty),
+    ) {
         (1.., _) => 1,
         (0, 1..) => 3,
         (0, 0) => 0,

@@ -27,7 +27,10 @@ pub struct FleetReport {
     pub facts: Vec<FleetFact>,
     /// Figures that are worse than those of the other nodes, the worst first.
     pub figures: Vec<FleetFigure>,
-    /// The worst links between devices of a node, compared with others of their kind.
+    /// What was measured between the nodes; absent if nothing was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<FleetNetwork>,
+    /// The worst links between devices of a node, or between NICs of two nodes, compared with others of their kind.
     pub links: Vec<FleetLink>,
     /// The links as a matrix; null without links.
     pub heat: Option<HeatMap>,
@@ -200,7 +203,80 @@ pub struct FleetFigure {
     pub loss: f64,
 }
 
-/// A link between two devices of a node.
+/// Measurements between the NICs of the nodes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FleetNetwork {
+    /// Number of rounds; in each, every node has one partner at most.
+    pub rounds: usize,
+    /// O(log N) rounds instead of all pairs.
+    pub quick: bool,
+    /// How long the rounds took.
+    pub seconds: f64,
+    /// Number of pairs of NICs that were measured, repetitions included.
+    pub pairs: usize,
+    /// How many of these failed.
+    pub failed: usize,
+    /// The parts at fault, the clearest first.
+    pub faults: Vec<FleetFault>,
+}
+
+/// A part of the network that is at fault.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FleetFault {
+    pub kind: FaultKind,
+    /// Its name, as in `n3 mlx5_1`.
+    pub subject: String,
+    /// Its nodes: a host list, as in `n[1-8,10]`.
+    pub nodes: String,
+    /// dead, bandwidth, latency, loss: the clearest first.
+    pub symptoms: Vec<String>,
+    /// Its bandwidth, or its latency, as a multiple of the usual; null for a dead part and for losses alone.
+    pub ratio: Option<f64>,
+    /// Number of measurements that it takes part in.
+    pub measurements: usize,
+    /// Probability of this explanation among all, that nothing is at fault included; 0 to 1.
+    pub confidence: f64,
+    /// Parts with the same measurements, which do not tell them apart.
+    pub same: Vec<String>,
+    /// Why measurements failed; null if they did not.
+    pub reason: Option<String>,
+}
+
+/// Kind of a part at fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FaultKind {
+    /// A NIC's cable or port, in the direction from the NIC.
+    Sending,
+    /// In the direction to the NIC.
+    Receiving,
+    /// A NIC, its cable or its port.
+    Nic,
+    Node,
+    /// The NICs of one number on all nodes.
+    Rail,
+    /// A leaf switch.
+    Leaf,
+    /// What connects a leaf switch with the others.
+    Uplinks,
+}
+
+impl FaultKind {
+    /// As in the JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sending => "sending",
+            Self::Receiving => "receiving",
+            Self::Nic => "nic",
+            Self::Node => "node",
+            Self::Rail => "rail",
+            Self::Leaf => "leaf",
+            Self::Uplinks => "uplinks",
+        }
+    }
+}
+
+/// A link between two devices of a node, or between NICs of two nodes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FleetLink {
     pub node: String,

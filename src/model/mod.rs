@@ -58,8 +58,9 @@ pub use finding::{
     Summary,
 };
 pub use fleet::{
-    Absence, AbsentNode, FLEET_SCHEMA, FleetDifference, FleetFact, FleetFigure, FleetFinding,
-    FleetLink, FleetNode, FleetReport, FleetState, FleetSummary, FleetValue, HeatMap, NodeGroup,
+    Absence, AbsentNode, FLEET_SCHEMA, FaultKind, FleetDifference, FleetFact, FleetFault,
+    FleetFigure, FleetFinding, FleetLink, FleetNetwork, FleetNode, FleetReport, FleetState,
+    FleetSummary, FleetValue, HeatMap, NodeGroup,
 };
 pub use idlist::{IdList, IdListError};
 pub use journal::{

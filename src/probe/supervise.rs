@@ -66,7 +66,8 @@ pub fn expected<P: Probe>(probe: &P, machine: &Machine) -> Result<ProbeReport, P
     Ok(report)
 }
 
-fn empty_report<P: Probe>(probe: &P, machine: &Machine) -> ProbeReport {
+/// A report without results.
+pub fn empty_report<P: Probe>(probe: &P, machine: &Machine) -> ProbeReport {
     ProbeReport {
         probe: P::KIND,
         host: machine.host.clone(),

@@ -182,7 +182,7 @@ fn nhc_check_dies_with_what_failed() {
     );
 }
 
-/// The keys and rules are those that NPD's loader has: pkg/custompluginmonitor/types and pkg/types in its v0.8.19.
+/// The keys and rules are those that NPD's loader has: pkg/custompluginmonitor/types and pkg/types in its v1.36.0.
 #[test]
 fn npd_configuration_is_as_its_loader_requires() {
     let config = fs::read(integrations().join("node-problem-detector/gdr-monitor.json"));

@@ -27,6 +27,7 @@ mod fix_peermem;
 mod fix_persistence;
 mod fix_rdma_modules;
 mod fleet_launchers;
+mod fleet_links;
 mod fleet_report;
 mod fleet_slurm;
 mod golden;

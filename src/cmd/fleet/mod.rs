@@ -1,12 +1,15 @@
 //! `gdr fleet`: the reports of many nodes in one.
 
 mod child;
+mod links;
 mod nodes;
 mod report;
 
 use std::io::Write;
 
-use crate::cli::{Fleet, FleetFormat, FleetWhat, Global, style};
+use anyhow::bail;
+
+use crate::cli::{Fleet, FleetFormat, FleetProbeKind, FleetWhat, Global, style};
 use crate::fleet::exit_code;
 use crate::model::{FLEET_SCHEMA, FleetReport};
 use crate::output::{self, Document};
@@ -25,13 +28,18 @@ pub fn run(
         }
         FleetWhat::Doctor(options) => nodes::run(global, &["doctor"], options, out, err),
         FleetWhat::Topo(options) => nodes::run(global, &["topo"], options, out, err),
-        FleetWhat::Probe(options) => nodes::run(
-            global,
-            &["probe", options.probe.name()],
-            &options.run,
-            out,
-            err,
-        ),
+        FleetWhat::Probe(options) if options.probe == FleetProbeKind::Rdma => {
+            links::run(global, options, out, err)
+        }
+        FleetWhat::Probe(options) => {
+            if options.topology.is_some() {
+                bail!("--topology is an option of gdr fleet probe rdma");
+            }
+            let quick = options.quick.then_some("--quick");
+            let command = ["probe", options.probe.name()].into_iter().chain(quick);
+            let command: Vec<&str> = command.collect();
+            nodes::run(global, &command, &options.run, out, err)
+        }
     }
 }
 

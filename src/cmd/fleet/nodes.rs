@@ -26,26 +26,12 @@ pub fn run(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
-    let place = from_environment(&|name| std::env::var(name).ok())?;
-    if place.spare {
+    let start = Start::new(options)?;
+    if start.place.spare {
         return Ok(0);
     }
-    let node = match &place.node {
-        Some(node) => node.clone(),
-        None => host_name()?,
-    };
-    let secret = match &options.secret_file {
-        Some(file) => Some(Secret::from_file(file)?),
-        None => Secret::from_environment()?,
-    };
-    let file = file(&place, options);
-    let host = place.host.as_ref().filter(|_| options.rendezvous.is_none());
-    let meeting = Meeting {
-        host: host.map(|(host, port)| (host.as_str(), *port)),
-        file: &file,
-        job: place.job.as_deref(),
-        secret: secret.as_ref(),
-    };
+    let meeting = start.meeting(options);
+    let (place, node) = (&start.place, &start.node);
     let interrupts = Interrupts::catch()?;
     let interrupted = || interrupts.pending();
     let waits = Waits {
@@ -64,13 +50,9 @@ pub fn run(
             until: Instant::now() + waits.arrival,
             interrupted: &interrupted,
         };
-        deliver(
-            &meeting,
-            (&node, place.rank),
-            &conditions,
-            &mut note,
-            |_| work(),
-        )
+        deliver(&meeting, (node, place.rank), &conditions, &mut note, |_| {
+            work()
+        })
         .with_context(|| format!("{node} could not deliver its report to rank 0"))?;
         return Ok(0);
     }
@@ -80,12 +62,51 @@ pub fn run(
         _ => Some(meeting.host(any)?),
     };
     let waiting = (waits, &interrupted as &(dyn Fn() -> bool + Sync));
-    let collected = collect(host, (0, &node), &place.nodes, waiting, &mut note, work)?;
-    let mut fleet = merge(&place, waits, collected);
+    let collected = collect(host, (0, node), &place.nodes, waiting, &mut note, work)?;
+    let mut fleet = merge(place, waits.arrival, collected);
     // Who was rejected may be a node that is missing.
     notes.into_iter().for_each(|note| fleet.note(note));
     let report = fleet.report(options.mask);
     super::print(global, &report, options.format, out)
+}
+
+/// This process among those of the launcher.
+pub struct Start {
+    pub place: NodePlace,
+    /// The name of this node.
+    pub node: String,
+    secret: Option<Secret>,
+    file: PathBuf,
+}
+
+impl Start {
+    pub fn new(options: &FleetRun) -> anyhow::Result<Self> {
+        let place = from_environment(&|name| std::env::var(name).ok())?;
+        Ok(Self {
+            node: match &place.node {
+                Some(node) => node.clone(),
+                None => host_name()?,
+            },
+            secret: match &options.secret_file {
+                Some(file) => Some(Secret::from_file(file)?),
+                None => Secret::from_environment()?,
+            },
+            file: file(&place, options),
+            place,
+        })
+    }
+
+    /// Where the nodes meet.
+    pub fn meeting(&self, options: &FleetRun) -> Meeting<'_> {
+        let host = self.place.host.as_ref();
+        let host = host.filter(|_| options.rendezvous.is_none());
+        Meeting {
+            host: host.map(|(host, port)| (host.as_str(), *port)),
+            file: &self.file,
+            job: self.place.job.as_deref(),
+            secret: self.secret.as_ref(),
+        }
+    }
 }
 
 /// The rendezvous file; by default in the working directory, which most clusters share.
@@ -114,39 +135,44 @@ fn arguments(global: &Global, command: &[&str], options: &FleetRun) -> Vec<OsStr
     arguments
 }
 
+/// The names of nodes, of which several may be processes of one host.
+pub fn names(collected: &[Collected]) -> Vec<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for result in collected {
+        *counts.entry(&result.node).or_default() += 1;
+    }
+    let name = |result: &Collected| match counts.get(result.node.as_str()) {
+        Some(2..) => format!("{} (rank {})", result.node, result.rank),
+        _ => result.node.clone(),
+    };
+    collected.iter().map(name).collect()
+}
+
 /// Everything that came, and who is missing.
-fn merge(place: &NodePlace, waits: Waits, collected: Vec<Collected>) -> Fleet {
+pub fn merge(place: &NodePlace, arrival: Duration, collected: Vec<Collected>) -> Fleet {
     let mut fleet = Fleet::default();
-    let seconds = waits.arrival.as_secs();
+    let seconds = arrival.as_secs();
     let missing = format!(
         "it did not arrive within {seconds} s: gdr did not start there, or cannot reach rank 0"
     );
     let has = |rank: u32| collected.iter().any(|result| result.rank == rank);
-    let names: Vec<String> = match &place.nodes {
+    let expected: Vec<String> = match &place.nodes {
         Nodes::Named(names) => names.clone(),
         Nodes::Count(count) => (0..*count)
             .filter(|rank| !has(*rank))
             .map(|rank| format!("rank {rank}"))
             .collect(),
     };
-    for name in &names {
+    for name in &expected {
         if !collected.iter().any(|result| result.node == *name) {
             fleet.absent(name, Absence::Missing, missing.clone());
         }
     }
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for result in &collected {
-        *counts.entry(&result.node).or_default() += 1;
-    }
-    for result in &collected {
-        // Several processes of one host.
-        let name = match counts.get(result.node.as_str()) {
-            Some(2..) => format!("{} (rank {})", result.node, result.rank),
-            _ => result.node.clone(),
-        };
-        match &result.outcome {
-            Ok(document) => fleet.add(Some(&name), "", document.as_bytes()),
-            Err((why, reason)) => fleet.absent(&name, *why, reason.clone()),
+    let names = names(&collected);
+    for (name, result) in names.iter().zip(collected) {
+        match result.outcome {
+            Ok(document) => fleet.add(Some(name), "", document.as_bytes()),
+            Err((why, reason)) => fleet.absent(name, why, reason),
         }
     }
     fleet

@@ -16,7 +16,7 @@ pub fn deliver(
     note: &mut dyn FnMut(String),
     work: impl FnOnce(&Link<'_, Message>) -> Outcome,
 ) -> Result<(), Error> {
-    let link: Link<'_, Message> = meeting.reach(conditions, note)?;
+    let (link, _): (Link<'_, Message>, _) = meeting.reach(conditions, note)?;
     link.send(&Message::Arrived {
         node: node.to_owned(),
         rank,

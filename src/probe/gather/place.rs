@@ -63,8 +63,12 @@ type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The place of this process.
 pub fn from_environment(variables: Variables<'_>) -> Result<NodePlace, PlaceError> {
-    if let Some(rank) = number(variables, "JOB_COMPLETION_INDEX")? {
-        return kubernetes(variables, rank);
+    let rank = number(variables, "GDR_FLEET_RANK")?;
+    if let Some(rank) = rank.map_or_else(
+        || number(variables, "JOB_COMPLETION_INDEX"),
+        |rank| Ok(Some(rank)),
+    )? {
+        return by_variables(variables, rank);
     }
     let place = launcher::from_environment(variables)?.ok_or(PlaceError::NoLauncher)?;
     if place.launcher == Launcher::Slurm {
@@ -115,13 +119,14 @@ fn slurm(variables: Variables<'_>, place: launcher::Place) -> Result<NodePlace, 
     })
 }
 
-/// A pod of an Indexed Job. The manifest passes the number of pods, and the name of pod 0 in the job's headless service.
-fn kubernetes(variables: Variables<'_>, rank: u32) -> Result<NodePlace, PlaceError> {
+/// A pod of an Indexed Job: the manifest passes the number of pods, and the name of pod 0 in the job's headless service. Or a process
+/// that ssh started, with a rank too.
+fn by_variables(variables: Variables<'_>, rank: u32) -> Result<NodePlace, PlaceError> {
     let size = number(variables, "GDR_FLEET_SIZE")?.filter(|size| rank < *size);
     let Some(size) = size else {
         return Err(PlaceError::Variable {
             variable: "GDR_FLEET_SIZE",
-            why: "it must be the number of pods (completions of the job), more than JOB_COMPLETION_INDEX".to_owned(),
+            why: "it must be the number of pods (completions of the job) or of nodes, more than the rank".to_owned(),
         });
     };
     let port = number(variables, "GDR_FLEET_PORT")?
@@ -135,7 +140,8 @@ fn kubernetes(variables: Variables<'_>, rank: u32) -> Result<NodePlace, PlaceErr
     if host.is_none() && size > 1 {
         return Err(PlaceError::Variable {
             variable: "GDR_FLEET_HOST",
-            why: "it must be the name of pod 0, as in JOB-0.SERVICE".to_owned(),
+            why: "it must be the name of pod 0, as in JOB-0.SERVICE, or of the host of rank 0"
+                .to_owned(),
         });
     }
     Ok(NodePlace {

@@ -121,6 +121,7 @@ fn nodes_that_fail_are_named() {
             meeting
                 .reach::<Message>(&conditions(), &mut |_| {})
                 .expect("a link")
+                .0
         };
         let arrive = |link: &Link<'_, Message>| {
             let node = format!("n{rank}");

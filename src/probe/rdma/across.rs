@@ -89,7 +89,7 @@ pub trait Across {
 /// Messages between the parents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum ParentMessage<M> {
+pub(super) enum ParentMessage<M> {
     /// The sender's ends: both send it first.
     #[serde(rename = "has")]
     Inventory {
@@ -127,7 +127,7 @@ pub struct RemotePlace {
     pub curve: Option<Curve>,
 }
 
-type PeerLink<'a, P> = Link<'a, ParentMessage<<P as Across>::Message>>;
+pub(super) type PeerLink<'a, P> = Link<'a, ParentMessage<<P as Across>::Message>>;
 
 /// Connects to the other machine and measures the connections.
 pub fn run<P: Across>(
@@ -144,7 +144,32 @@ pub fn run<P: Across>(
             return Ok(());
         }
     };
-    match run_role(probe, children, places, &link, is_client) {
+    let role = match is_client {
+        true => Role::Client { end: 0 },
+        false => Role::Server,
+    };
+    run_over(probe, children, places, link, role)
+}
+
+/// What this process does on a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Measures each of its ends, the first one with this end of the server.
+    Client {
+        end: usize,
+    },
+    Server,
+}
+
+/// Measures the connections over a link to the other machine.
+pub(super) fn run_over<P: Across>(
+    probe: &P,
+    children: &mut Children<'_>,
+    places: &[P::Place],
+    link: PeerLink<'_, P>,
+    role: Role,
+) -> Result<(), ProbeError> {
+    match run_role(probe, children, places, &link, role) {
         Ok(true) => {
             // Ignored: the measurements are complete.
             let _ = link.bye();
@@ -274,7 +299,7 @@ fn describe_server(
 }
 
 /// Listens at an address; falls back from `[::]` to `0.0.0.0` without IPv6.
-fn bind(address: SocketAddr, secret: &Secret) -> Result<Listener, Error> {
+pub(super) fn bind(address: SocketAddr, secret: &Secret) -> Result<Listener, Error> {
     match Listener::bind(address, secret) {
         Err(_) if address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Listener::bind(
             SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), address.port()),
@@ -290,7 +315,7 @@ fn run_role<P: Across>(
     children: &mut Children<'_>,
     places: &[P::Place],
     link: &PeerLink<'_, P>,
-    is_client: bool,
+    role: Role,
 ) -> Result<bool, ProbeError> {
     let ours = ParentMessage::Inventory {
         host: children
@@ -308,9 +333,9 @@ fn run_role<P: Across>(
         Ok(_) => return report_unexpected::<P>(children),
         Err(error) => return report_lost::<P>(children, &error),
     };
-    match is_client {
-        true => client(probe, children, places, link, &theirs),
-        false => server(probe, children, places, link, &theirs.0),
+    match role {
+        Role::Client { end } => client(probe, children, places, link, &theirs, end),
+        Role::Server => server(probe, children, places, link, &theirs.0),
     }
 }
 
@@ -333,10 +358,11 @@ fn client<P: Across>(
     places: &[P::Place],
     link: &PeerLink<'_, P>,
     (host, ends): &(String, Vec<RemotePlace>),
+    first: usize,
 ) -> Result<bool, ProbeError> {
     for (number, place) in (0..).zip(places) {
         // Pairs the ends in order; starts again if the server has fewer.
-        let end = number as usize % ends.len();
+        let end = (first + number as usize) % ends.len();
         let remote = &ends[end];
         let ours = probe.inventory(place);
         if remote.curve != ours.curve {

@@ -16,6 +16,7 @@ mod curve;
 mod curve_plan;
 mod device;
 mod end;
+pub mod fleet;
 mod kind;
 mod memory;
 mod memory_paths;

@@ -72,6 +72,8 @@ pub struct Options {
     pub all: bool,
     /// Also all connections at the same time.
     pub together: bool,
+    /// One link of a fleet: a few figures of each connection.
+    pub link: bool,
     /// Queue pairs that move the bandwidth.
     pub queue_pairs: u32,
     /// The curves of `gdr probe transfer` instead of all test cases.

@@ -290,9 +290,10 @@ pub fn new_task(options: &Options, subject: String, part: Part, limit: Option<u6
         queue_pairs: options.queue_pairs,
         settings: options.settings,
         relaxed_ordering: options.relaxed_ordering,
-        extent: match options.all {
-            true => Extent::OneFigure,
-            false => Extent::Whole,
+        extent: match (options.link, options.all) {
+            (true, _) => Extent::Link,
+            (false, true) => Extent::OneFigure,
+            (false, false) => Extent::Whole,
         },
         terms: options.scope.terms.clone(),
     }

@@ -33,15 +33,7 @@ impl Probe for Options {
     }
 
     fn measure(&self, machine: &Machine, children: &mut Children<'_>) -> Result<(), ProbeError> {
-        // Without the library nothing else works.
-        let nics = match self.simulates_nic() {
-            true => vec![simulated_nic()],
-            false => match children.nics()? {
-                Some(names) => served(machine, &names),
-                None => return Ok(()),
-            },
-        };
-        let Some(gpus) = gpus(self, machine, children)? else {
+        let Some((nics, gpus)) = devices(self, machine, children)? else {
             return Ok(());
         };
         let found = match places(self, &nics, &gpus) {
@@ -214,6 +206,66 @@ fn simulated_nic() -> ProbedNic {
         ports: vec![(1, None)],
         ..ProbedNic::default()
     }
+}
+
+/// The NICs and the selected GPUs.
+type Devices = (Vec<ProbedNic>, Vec<Target>);
+
+/// The devices of this machine; none if the probe cannot continue.
+fn devices(
+    options: &Options,
+    machine: &Machine,
+    children: &mut Children<'_>,
+) -> Result<Option<Devices>, ProbeError> {
+    // Without the library nothing else works.
+    let nics = match options.simulates_nic() {
+        true => vec![simulated_nic()],
+        false => match children.nics()? {
+            Some(names) => served(machine, &names),
+            None => return Ok(None),
+        },
+    };
+    Ok(gpus(options, machine, children)?.map(|gpus| (nics, gpus)))
+}
+
+/// The ends of this machine for a fleet: one for each NIC, in the order of the NICs. Each GPU has its best NIC; other NICs take part
+/// if they were named. Empty if the probe cannot continue.
+pub fn rails(
+    options: &Options,
+    machine: &Machine,
+    children: &mut Children<'_>,
+) -> Result<Vec<Place>, ProbeError> {
+    let Some((nics, gpus)) = devices(options, machine, children)? else {
+        return Ok(Vec::new());
+    };
+    let every = Options {
+        all: true,
+        ..options.clone()
+    };
+    let more = (!options.devices.is_empty()).then(|| places(&every, &nics, &gpus));
+    let found = places(options, &nics, &gpus).and_then(|found| {
+        let more = more.unwrap_or_else(|| Ok(Vec::new()))?;
+        Ok(found.into_iter().chain(more))
+    });
+    let mut rails: Vec<Place> = Vec::new();
+    match found {
+        Ok(found) => {
+            for place in found {
+                if rails.iter().all(|known| known.port != place.port) {
+                    rails.push(place);
+                }
+            }
+        }
+        Err(why) => report_impossible::<Options>(children, why),
+    }
+    let order = |place: &Place| {
+        let name = place.port.device.clone();
+        let digits = name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+        let number: u64 = name[digits..].parse().unwrap_or(0);
+        (name[..digits].to_owned(), number, place.port.number)
+    };
+    rails.sort_by_key(order);
+    on_nodes(options, machine, &nics, rails)
 }
 
 /// The selected GPUs; none if the probe cannot continue.

@@ -198,6 +198,15 @@ fn test_cases_of(task: &Task, ends: Ends) -> Vec<TestCase> {
             let verify = TestCase::Verify(Transport::Rc, Kind::Write, most);
             return std::iter::once(verify).chain(bandwidth).collect();
         }
+        Extent::Link => {
+            let least = sizes.first().copied().unwrap_or(1);
+            let back = (!ends.staged).then_some(TestCase::Stream(Kind::Read, most));
+            let checked = [
+                TestCase::Verify(Transport::Rc, Kind::Write, most),
+                TestCase::PingPong(Kind::Send, least),
+            ];
+            return checked.into_iter().chain(bandwidth).chain(back).collect();
+        }
         Extent::NodeCost => {
             let least = sizes.first().copied().unwrap_or(1);
             let rate = (!ends.staged).then_some(TestCase::Rate(RATE));

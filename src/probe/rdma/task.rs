@@ -149,6 +149,8 @@ pub enum Extent {
     Whole,
     /// The bandwidth of writes of the largest message.
     OneFigure,
+    /// A link of a fleet: its bandwidth in both directions and its latency.
+    Link,
     /// What a NUMA node changes: the latency of the smallest message, the bandwidth of the largest, and the message rate.
     NodeCost,
 }

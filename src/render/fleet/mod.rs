@@ -5,7 +5,7 @@ mod table;
 pub use table::table;
 
 use super::text::{Tone, counted};
-use crate::model::{FleetReport, FleetState, NodeGroup};
+use crate::model::{FleetNetwork, FleetReport, FleetState, NodeGroup};
 
 /// First line of every output with a simulated report.
 pub(in crate::render) const SIMULATED: &str = "SIMULATED: a report comes from simulated devices.";
@@ -13,8 +13,12 @@ pub(in crate::render) const SIMULATED: &str = "SIMULATED: a report comes from si
 /// The result, and the number of nodes by state.
 pub(in crate::render) fn headline(report: &FleetReport) -> (Tone, String) {
     let summary = &report.summary;
-    let failed = summary.failed + summary.absent;
-    let (tone, word) = match (failed, summary.undetermined) {
+    let network = report.network.as_ref();
+    let faults = network.map_or(0, |network| network.faults.len());
+    let failed = summary.failed + summary.absent + faults;
+    let open =
+        summary.undetermined + usize::from(network.is_some_and(|network| network.pairs == 0));
+    let (tone, word) = match (failed, open) {
         (0, 0) => (Tone::Good, "ok"),
         (0, _) => (Tone::Fair, "undetermined"),
         _ => (Tone::Bad, "failed"),
@@ -33,8 +37,21 @@ pub(in crate::render) fn headline(report: &FleetReport) -> (Tone, String) {
         0 => String::new(),
         count => format!("; {} worse than elsewhere", counted(count, "figure")),
     };
+    let network = match network {
+        None => String::new(),
+        Some(FleetNetwork { pairs: 0, .. }) => "; nothing was measured between nodes".to_owned(),
+        Some(network) => format!(
+            "; {} of the network at fault, of {} between NICs in {}",
+            counted(faults, "part"),
+            counted(network.pairs, "measurement"),
+            counted(network.rounds, "round")
+        ),
+    };
     let nodes = counted(summary.nodes, "node");
-    (tone, format!("{word}: {nodes}: {}{slow}", parts.join(", ")))
+    (
+        tone,
+        format!("{word}: {nodes}: {}{slow}{network}", parts.join(", ")),
+    )
 }
 
 /// What a group of nodes has in common.

@@ -25,6 +25,9 @@ pub const WANTED: &[&str] = &[
     "sch_netem",
     "sch_prio",
     "cls_u32",
+    // Further ports on one network card, and their shaping.
+    "macvlan",
+    "sch_tbf",
     // The driver of NVIDIA's NICs: it loads without a device.
     "mlx5_ib",
     // The real driver of the NIC look-alikes, for scripts that need a net device.

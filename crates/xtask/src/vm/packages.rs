@@ -37,6 +37,7 @@ const USER_SPACE: &[&str] = &[
     "libbsd0",
     "libmd0",
     "libcap2",
+    "libxtables12",
     // Verbs; providers are opened at run time, so ldd does not list them.
     "ibverbs-utils",
     "libibverbs1",

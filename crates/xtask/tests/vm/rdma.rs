@@ -362,6 +362,65 @@ fn rises(report: &Value) -> Vec<(bool, String)> {
     changes.map(rise).collect()
 }
 
+/// Two guests with four Soft-RoCE ports each: one port is shaped, one loses packets, and one is dead. Guest 1 is rank 0.
+#[test]
+#[ignore = "needs qemu-system-x86_64, root"]
+fn manual_fleet_probe_names_the_ports_that_are_shaped_lossy_or_dead() {
+    let files = in_machine("two-guests", "fleet-links", vec![built("gdr")]);
+    let report = |name: &str| json(&files.join("guest1").join(name));
+    let faults = |report: &Value| -> Vec<(String, String)> {
+        let faults = report["network"]["faults"].as_array().expect("faults");
+        let text = |fault: &Value, key: &str| fault[key].as_str().expect("a text").to_owned();
+        faults
+            .iter()
+            .map(|fault| {
+                let subject = text(fault, "subject");
+                let port = subject.split(',').next().unwrap_or_default().to_owned();
+                (
+                    port,
+                    fault["symptoms"][0].as_str().unwrap_or_default().to_owned(),
+                )
+            })
+            .collect()
+    };
+    let healthy = report("healthy.json");
+    assert_eq!(faults(&healthy), [], "{healthy:#}");
+    let faulty = report("faulty.json");
+    let named = faults(&faulty);
+    let (shaped, lossy) = ("two-guests-2 rxe1:1", "two-guests-1 rxe2:1");
+    let dead = "two-guests-2 rxe3:1";
+    for port in [shaped, lossy, dead] {
+        assert!(
+            named.iter().any(|(found, _)| found == port),
+            "{port}: {faulty:#}"
+        );
+    }
+    let found = named.iter().find(|(found, _)| found == dead);
+    assert_eq!(found.map(|(_, symptom)| symptom.as_str()), Some("dead"));
+    // No healthy one.
+    for (found, _) in &named {
+        assert!(
+            [shaped, lossy, dead].contains(&found.as_str()),
+            "{found}: {faulty:#}"
+        );
+    }
+    // tc's own counters: what it delayed and dropped.
+    for (guest, port, word) in [
+        (2, 1, "overlimits "),
+        (1, 2, "dropped "),
+        (2, 3, "dropped "),
+    ] {
+        let file = files.join(format!("guest{guest}/port{port}.txt"));
+        let text = fs::read_to_string(&file).expect("counters");
+        let after = text.split(word).nth(1).expect("the counter");
+        let digits = after.split(|c: char| !c.is_ascii_digit()).next();
+        let count: u64 = digits
+            .and_then(|digits| digits.parse().ok())
+            .expect("a number");
+        assert!(count > 0, "{text}");
+    }
+}
+
 /// Each curve of `gdr probe transfer`, verified at each size: Soft-RoCE registers the host memory that stands for a simulated GPU's.
 fn is_figure(report: &Value) {
     assert_eq!(

@@ -89,7 +89,7 @@ pub fn connect_by_file<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     let job = job.map(to_token);
     match rank {
         0 => listen_by_file(path, job, address, given, conditions, note),
-        1 => wait_for_file(path, job.as_deref(), given, conditions, note),
+        1 => wait_for_file(path, job.as_deref(), given, conditions, note).map(|(link, _)| link),
         rank => Err(Error::Rank { rank }),
     }
 }
@@ -239,14 +239,14 @@ impl Drop for WrittenFile {
     }
 }
 
-/// Rank 1: waits for a file whose writer answers.
+/// Rank 1: waits for a file whose writer answers. Returns the secret of both too.
 pub(super) fn wait_for_file<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     path: &Path,
     job: Option<&str>,
     given: Option<&Secret>,
     conditions: &Conditions<'a>,
     note: &mut dyn FnMut(String),
-) -> Result<Link<'a, M>, Error> {
+) -> Result<(Link<'a, M>, Secret), Error> {
     // Waiting does not make a directory safe.
     if let Err(error) = open_directory(path, privacy(given))
         && error.kind() == io::ErrorKind::Other
@@ -262,7 +262,7 @@ pub(super) fn wait_for_file<'a, M: Serialize + DeserializeOwned + Send + 'static
             Ok((RendezvousFile { host, port, .. }, secret)) => {
                 let until = conditions.until.min(Instant::now() + CONNECT_TIMEOUT);
                 let why = match attempt(&host, port, &secret, conditions, until) {
-                    Attempt::Connected(link) => return Ok(link),
+                    Attempt::Connected(link) => return Ok((link, secret)),
                     Attempt::Failed(error @ (Error::Interrupted | Error::Protocol { .. })) => {
                         return Err(error);
                     }

@@ -76,14 +76,16 @@ impl<'a> Meeting<'a> {
         })
     }
 
-    /// Another rank: connects to rank 0.
+    /// Another rank: connects to rank 0. Returns the secret of all too.
     pub fn reach<'c, M: Serialize + DeserializeOwned + Send + 'static>(
         &self,
         conditions: &Conditions<'c>,
         note: &mut dyn FnMut(String),
-    ) -> Result<Link<'c, M>, Error> {
+    ) -> Result<(Link<'c, M>, Secret), Error> {
         match self.direct() {
-            Some((host, port, secret)) => connect(host, port, secret, conditions, note),
+            Some((host, port, secret)) => {
+                connect(host, port, secret, conditions, note).map(|link| (link, secret.clone()))
+            }
             None => {
                 let job = self.job.map(to_token);
                 wait_for_file(self.file, job.as_deref(), self.secret, conditions, note)
