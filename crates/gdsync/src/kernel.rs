@@ -130,7 +130,12 @@ fn datagram(wqe: &Wqe) -> Result<Option<[u8; 48]>, Error> {
         .copied())
 }
 
-fn range(place: &Place) -> Result<DeviceRange, Error> {
+/// All of a place for a kernel.
+///
+/// # Errors
+///
+/// [`Error::Gpu`] for memory that the GPU cannot access.
+pub fn range(place: &Place) -> Result<DeviceRange, Error> {
     let (memory, start) = place.whole();
     let range = match memory {
         MemoryRef::Host(memory) => DeviceRange::new(memory, start, place.len()),
