@@ -33,6 +33,7 @@ const DEVICE_API: &str =
 const DEEP_EP: &str = "https://github.com/deepseek-ai/DeepEP/blob/main/README.md";
 const DEEP_EP_V1: &str = "https://github.com/deepseek-ai/DeepEP/blob/main/docs/nvshmem.md";
 const DOCA: &str = "https://docs.nvidia.com/doca/archive/3-0-0/DOCA+GPUNetIO";
+const GPUNETIO: &str = "https://github.com/NVIDIA/nccl/blob/master/src/transport/net_ib/gdaki/doca-gpunetio/src/doca_gpunetio.cpp";
 const UCX: &str = "https://github.com/openucx/ucx/blob/master/src/uct/ib/mlx5/gdaki/gdaki.c";
 const EFA: &str = "https://github.com/aws/aws-ofi-nccl/issues/1369";
 const OSMEMDESC: &str = "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/src/nvidia/arch/nvalloc/unix/src/osmemdesc.c";
@@ -159,7 +160,7 @@ pub const STACKS: &[Stack] = &[
             needs(
                 "param.peer-mapping",
                 "PeerMappingOverride=1 or CAP_SYS_ADMIN; else DOCA's CPU proxy rings",
-                DOCA,
+                GPUNETIO,
             ),
             needs(
                 "env.contradiction",
@@ -171,7 +172,7 @@ pub const STACKS: &[Stack] = &[
     Stack {
         name: "DOCA GPUNetIO",
         needs: &[
-            needs("gin.architecture", "a Volta or later", DOCA),
+            needs("gin.architecture", "a Volta or later", GIN),
             needs(
                 "rdma.async-nic",
                 "a ConnectX or BlueField with mlx5's queues",
@@ -180,13 +181,13 @@ pub const STACKS: &[Stack] = &[
             needs(
                 "param.peer-mapping",
                 "PeerMappingOverride=1 or CAP_SYS_ADMIN; else its CPU proxy rings",
-                DOCA,
+                GPUNETIO,
             ),
             needs("rdma.register", "nvidia-peermem or dma-buf", DOCA),
             needs(
                 "gdrdrv.node",
-                "gdrcopy, for queues in GPU memory that the CPU writes",
-                DOCA,
+                "gdrcopy, only for doorbells without a record in software and for completion queues that are collapsed in host memory",
+                GPUNETIO,
             ),
         ],
     },
