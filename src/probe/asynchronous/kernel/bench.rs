@@ -10,7 +10,7 @@ use gdsync::wire::{Syndrome, Wqe};
 use gdsync::{MemoryLocation, Place};
 use gpu::{Batches, PostEnd, Posted, Posting, message_word};
 
-use super::cases::Case;
+use super::cases::{Case, Ringing};
 use crate::probe::asynchronous::queues::allocate;
 use crate::probe::asynchronous::session::Session;
 use crate::probe::failure::StepError;
@@ -19,14 +19,6 @@ use crate::probe::failure::StepError;
 const LAUNCHES: u32 = 20;
 /// CQEs of a queue, more than batches in flight.
 const COMPLETIONS: u32 = 64;
-
-/// How a kernel's doorbell reaches the NIC.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ringing {
-    Register,
-    BlueFlame,
-    Assisted,
-}
 
 pub struct Bench {
     lanes: Vec<Lane>,

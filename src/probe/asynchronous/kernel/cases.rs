@@ -1,7 +1,6 @@
 //! What kernels measure: threads, queue pairs, inline data, and how the doorbell is rung.
 
 use super::PART;
-use super::bench::Ringing;
 use crate::probe::asynchronous::plan::MESSAGE;
 use crate::probe::asynchronous::session::Session;
 use crate::probe::failure::StepError;
@@ -17,6 +16,14 @@ pub enum Figure {
     Latency,
     /// Batches of messages, two in flight.
     Rate,
+}
+
+/// How a kernel's doorbell reaches the NIC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ringing {
+    Register,
+    BlueFlame,
+    Assisted,
 }
 
 /// One measured case.

@@ -17,8 +17,8 @@ use super::task::HcaChoice;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 use crate::probe::verdict::Subject;
-use bench::{Bench, Ringing};
-use cases::{CASES, Case, Figure};
+use bench::Bench;
+use cases::{CASES, Case, Figure, Ringing};
 
 /// The name of results of this part.
 pub const PART: &str = "async.kernel";
