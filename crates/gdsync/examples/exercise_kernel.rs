@@ -16,6 +16,7 @@ use gdsync::wire::{
 use gdsync::{Allocator, MemoryLocation, Place};
 use gpu::{Batches, DeviceMemory, DevicePtr, DeviceQueue, DeviceRange, Gpu, PostEnd, Stream};
 
+type Check = fn(&Bench) -> Outcome;
 type Outcome<T = String> = Result<T, Box<dyn std::error::Error>>;
 
 /// The longest wait of a kernel for a CQE.
@@ -34,7 +35,7 @@ fn main() -> Outcome<ExitCode> {
         stream: gpu.stream()?,
         allocator: Allocator::new(gpu, gdr.ok()),
     };
-    let checks: [(&str, fn(&Bench) -> Outcome); 6] = [
+    let checks: [(&str, Check); 6] = [
         ("WQEs", wqes),
         ("completion error", completion_error),
         ("lost completion", lost_completion),
