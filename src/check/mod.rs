@@ -5,6 +5,7 @@
 
 mod container;
 pub mod expect;
+mod gin;
 mod gpu;
 mod judged;
 mod judgement;
@@ -42,6 +43,7 @@ pub mod ground {
     pub use crate::check::memory_path::dma_buf_everywhere;
 }
 
+pub use gin::{STACKS, Stack};
 pub use judged::{Judged, Weighed, too_many_devices};
 pub use judgement::{Judgement, Rule};
 pub use readiness::readiness;

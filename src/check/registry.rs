@@ -1,6 +1,8 @@
 //! The list of all checks. Help, documents, explanations and JSON ids are generated from it.
 
-use super::{Ctx, Judgement, expect, gpu, limits, modules, param, pcie, platform, rdma, software};
+use super::{
+    Ctx, Judgement, expect, gin, gpu, limits, modules, param, pcie, platform, rdma, software,
+};
 use crate::model::Severity;
 
 pub struct Check {
@@ -91,6 +93,11 @@ pub const FAMILIES: &[Family] = &[
         title: "Platform",
         judges_devices: false,
         checks: platform::CHECKS,
+    },
+    Family {
+        title: "GPU-initiated networking",
+        judges_devices: true,
+        checks: gin::CHECKS,
     },
     Family {
         title: "Software",

@@ -244,6 +244,13 @@ pub struct AsyncProbe {
     #[arg(long, value_name = "SIZE")]
     pub compute: Option<ByteSize>,
 
+    /// Let kernels drive queues too: they build WQEs in GPU memory, ring the doorbell and poll the CQ, beside streams and the CPU
+    ///
+    /// This is what NVSHMEM's IBGDA, NCCL's GIN and DeepEP do. One thread, a warp or a block per queue pair, one queue pair and
+    /// many, inline data, BlueFlame; then with a doorbell that the CPU rings, and with --hca mlx5 by the proxy.
+    #[arg(long)]
+    pub kernel: bool,
+
     /// No kernels write and compare the messages of the loop; the CPU does, outside the measured time
     #[arg(long)]
     pub no_kernel: bool,

@@ -376,6 +376,7 @@ fn async_settings(wanted: &AsyncProbe) -> asynchronous::Settings {
     asynchronous::Settings {
         batch: wanted.batch,
         kernels: !wanted.no_kernel,
+        by_kernel: wanted.kernel,
         // Kernels write whole words.
         compute: wanted.compute.map(|size| size.0.next_multiple_of(16)),
         schedule: match wanted.schedule {

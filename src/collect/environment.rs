@@ -9,10 +9,11 @@ use crate::world::{Files, MOST};
 
 const ENVIRONMENT: &str = "/proc/self/environ";
 
-const NAMES: [&str; 37] = [
+const NAMES: [&str; 41] = [
     "CUDA_DISABLE_IOMMU_ACS_P2P_CAPABILITY_CHECK",
     "CUDA_NIC_INTEROP",
     "CUDA_VISIBLE_DEVICES",
+    "EP_DISABLE_GIN",
     "LD_LIBRARY_PATH",
     "MPICH_GPU_SUPPORT_ENABLED",
     "MPIR_CVAR_ENABLE_GPU",
@@ -23,6 +24,8 @@ const NAMES: [&str; 37] = [
     "MV2_USE_GPUDIRECT",
     "MV2_USE_SHARED_MEM",
     "NCCL_DMABUF_ENABLE",
+    "NCCL_GIN_ENABLE",
+    "NCCL_GIN_TYPE",
     "NCCL_IB_DATA_DIRECT",
     "NCCL_IB_DISABLE",
     "NCCL_IB_GID_INDEX",
@@ -34,6 +37,7 @@ const NAMES: [&str; 37] = [
     "NCCL_NET_PLUGIN",
     "NCCL_P2P_DISABLE",
     "NCCL_P2P_LEVEL",
+    "NVSHMEM_IBGDA_NIC_HANDLER",
     "NVSHMEM_IB_DISABLE_DMABUF",
     "NVSHMEM_IB_GID_INDEX",
     "OMPI_MCA_btl",

@@ -1,10 +1,10 @@
-//! The kernels of `crates/gpu/src/kernels.ptx` by name and parameters; crate `gpu-sim` runs them.
+//! The kernels of `crates/gpu/src/kernels.ptx` and `post.ptx` by name and parameters; crate `gpu-sim` runs them.
 //! An address that the GPU cannot reach is CUDA's error 700, a misaligned one 716.
 
 use std::ffi::c_void;
 use std::time::Duration;
 
-use gpu_sim::{Compare, Item, Kernel, Operation};
+use gpu_sim::{Compare, Item, Kernel, Operation, Post, Resolver};
 
 use crate::answer::{ILLEGAL_ADDRESS, MISALIGNED_ADDRESS, NOT_FOUND, Return};
 use crate::context::reaches;
@@ -13,7 +13,7 @@ use crate::memory::{Block, Kind, pointer, range};
 use crate::stream::Stream;
 
 /// Known kernels.
-pub const NAMES: [&str; 10] = [
+pub const NAMES: [&str; 11] = [
     "ping_pong",
     "ping_pong_data",
     "ping_data",
@@ -24,6 +24,7 @@ pub const NAMES: [&str; 10] = [
     "chase",
     "hold",
     "perform",
+    "post_requests",
 ];
 
 /// Parameters of a launch.
@@ -149,6 +150,20 @@ fn item(name: &str, given: &Parameters, gpu: usize, blocks: u64) -> Result<Optio
                 limit: given.nanoseconds(3),
             }
         }
+        "post_requests" => Kernel::Post(Post {
+            // 256 bytes for each queue.
+            queues: find(given.word(0), blocks * 32, 8)?,
+            count: blocks as usize,
+            rounds: given.half(1),
+            batch: given.half(2),
+            ahead: given.half(3),
+            words: given.half(4) as usize,
+            limit: given.nanoseconds(5),
+            memory: Resolver::new(move |address, bytes| {
+                let block = reached(gpu, address, bytes as u64, 1).ok()?;
+                Some(block.span(address))
+            }),
+        }),
         _ => return Ok(None),
     };
     Ok(Some(Item::Launch(kernel)))

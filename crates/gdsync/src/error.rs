@@ -32,6 +32,11 @@ pub enum Error {
     /// The CPU must access GPU memory that it has no mapping of: memory of queues, or of messages of the software HCA.
     #[error("this GPU memory needs a CPU mapping: pass a gdrcopy::Gdr, or use host memory")]
     NoMapping,
+    /// No BlueFlame.
+    #[error(
+        "the doorbell registers of this queue pair have no BlueFlame buffers; ring with 8 bytes"
+    )]
+    NoBlueFlame,
     /// A range outside its place.
     #[error("{bytes} bytes at offset {offset} exceed a place of {available} bytes")]
     Range {

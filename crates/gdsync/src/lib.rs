@@ -8,6 +8,7 @@
 //! - `lower`, `cpu`: memory operations as a GPU's streams support them, and the same executed by the CPU.
 //! - `faster`: which memory a stream polls faster.
 //! - `queue`: the software's part of send, receive and completion queues.
+//! - `kernel`: a queue pair whose WQEs, doorbells and CQEs a kernel handles.
 //! - `hca`: what executes the queues. `sim` is an HCA in software, `mlx5` a NIC, `proxy` a CPU thread that posts to any
 //!   verbs device.
 //!
@@ -21,6 +22,7 @@ pub mod cpu;
 mod error;
 mod faster;
 pub mod hca;
+pub mod kernel;
 pub mod lower;
 mod place;
 mod program;

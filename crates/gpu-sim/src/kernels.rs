@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::bytes;
 use crate::operation::Operation;
+use crate::post::Post;
 use crate::queue::Queue;
 use crate::span::Span;
 
@@ -73,6 +74,8 @@ pub enum Kernel {
         result: Span,
         limit: Duration,
     },
+    /// Drives mlx5 queues.
+    Post(Post),
 }
 
 impl Kernel {
@@ -189,6 +192,7 @@ impl Kernel {
                 result.store(operations.len() as u32);
                 Ok(())
             }
+            Self::Post(post) => post.run(queue),
         }
     }
 }
@@ -289,36 +293,52 @@ fn word64(span: &Span, position: usize) -> Word64 {
 /// Kernel word whose span keeps its memory alive while the kernel runs. Loads and stores are
 /// sequentially consistent.
 #[derive(Clone, Copy)]
-struct Word32(*mut u8);
+pub(crate) struct Word32(*mut u8);
 
 #[derive(Clone, Copy)]
-struct Word64(*mut u8);
+pub(crate) struct Word64(*mut u8);
 
 impl Word32 {
-    fn load(self) -> u32 {
+    /// Word `position` of a span that has it.
+    pub(crate) fn at(span: &Span, position: usize) -> Self {
+        word32(span, position)
+    }
+
+    /// Byte `position` of a span that has it.
+    pub(crate) fn byte(span: &Span, position: usize) -> u8 {
+        // SAFETY: as in `word32`.
+        unsafe { bytes::load8(span.start.add(position)) }
+    }
+
+    pub(crate) fn load(self) -> u32 {
         // SAFETY: a word of a span (`word32`).
         unsafe { bytes::load32(self.0) }
     }
 
-    fn store(self, value: u32) {
+    pub(crate) fn store(self, value: u32) {
         self.fill(value);
         fence(Ordering::SeqCst);
     }
 
     /// Store without a fence, for all but the last of a series.
-    fn fill(self, value: u32) {
+    pub(crate) fn fill(self, value: u32) {
         // SAFETY: as above.
         unsafe { bytes::store32(self.0, value) };
     }
 }
 
 impl Word64 {
-    fn load(self) -> u64 {
+    /// As [`Word32::at`].
+    pub(crate) fn at(span: &Span, position: usize) -> Self {
+        word64(span, position)
+    }
+
+    pub(crate) fn load(self) -> u64 {
         // SAFETY: a word of a span (`word64`).
         unsafe { bytes::load64(self.0) }
     }
 
-    fn store(self, value: u64) {
+    pub(crate) fn store(self, value: u64) {
         // SAFETY: as above.
         unsafe { bytes::store64(self.0, value) };
         fence(Ordering::SeqCst);

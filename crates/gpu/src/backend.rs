@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use crate::memory::Held;
-use crate::{Allocation, Device, DevicePtr, Error, MemOp, Pattern};
+use crate::{Allocation, Batches, Device, DevicePtr, Error, MemOp, Pattern};
 
 /// Real or simulated GPU.
 ///
@@ -265,6 +265,12 @@ pub(crate) enum Kernel {
         rounds: u32,
         limit: Duration,
     },
+    /// The kernel of `post.ptx`.
+    Post {
+        queues: DevicePtr,
+        count: u32,
+        batches: Batches,
+    },
 }
 
 impl Kernel {
@@ -279,6 +285,7 @@ impl Kernel {
             Self::Chase { .. } => "chase",
             Self::Hold { .. } => "hold",
             Self::Ping { .. } => "ping",
+            Self::Post { .. } => "post_requests",
         }
     }
 }

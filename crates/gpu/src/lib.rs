@@ -48,5 +48,8 @@ pub use operation::{MemOp, StreamCapabilities, Word};
 pub use pattern::{Mismatches, Pattern};
 pub use peer::PeerAccess;
 pub use sentence::sentence;
-pub use stream::{Check, Operations, Shape, Stream, WRONG_DATA, data_word};
+pub use stream::{
+    Batches, Check, DevicePayload, DeviceQueue, DeviceRange, DeviceRequest, Operations, PostEnd,
+    Posted, Posting, Shape, Stream, WRONG_DATA, data_word, message_word,
+};
 pub use survey::{DeviceSurvey, PairSurvey, Survey, survey};

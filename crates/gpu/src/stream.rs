@@ -1,8 +1,13 @@
 //! Streams: ordered work queues of a GPU. `launch` has their kernel launches.
 
 mod launch;
+mod post;
 
 pub use launch::{Check, Operations, Shape, WRONG_DATA, data_word};
+pub use post::{
+    Batches, DevicePayload, DeviceQueue, DeviceRange, DeviceRequest, PostEnd, Posted, Posting,
+    message_word,
+};
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -84,6 +84,10 @@ pub fn files() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
         documents::checks().into_bytes(),
     ));
     files.push((
+        PathBuf::from("docs/gpu-initiated.md"),
+        documents::stacks().into_bytes(),
+    ));
+    files.push((
         PathBuf::from("docs/symptoms.md"),
         documents::symptoms()?.into_bytes(),
     ));

@@ -14,7 +14,7 @@ mod nouveau;
 mod ordering;
 mod p2p;
 mod present;
-mod reading;
+pub mod reading;
 mod sharing;
 
 use super::{Check, Source};

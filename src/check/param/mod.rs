@@ -17,7 +17,7 @@ use drift::drift;
 use grdma_topo::grdma_topo;
 use iomap_wc::iomap_wc;
 use peer_mapping::peer_mapping;
-pub use peer_mapping::{PeerMapping, remedy as peer_mapping_remedy};
+pub use peer_mapping::{PeerMapping, doorbells_mapped, remedy as peer_mapping_remedy};
 use stream_memops::stream_memops;
 
 /// The checks of this family, in the order of a report.

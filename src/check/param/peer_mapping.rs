@@ -54,6 +54,18 @@ fn next_load(values: &BTreeMap<String, next::Value<'_>>, gpu: Bdf) -> Option<Str
     Some(next::place(value.from))
 }
 
+/// True if a process like this one may map a doorbell for every GPU.
+pub fn doorbells_mapped(ctx: &Ctx<'_>) -> Fact<bool> {
+    if let Fact::Unknown(why) = ctx.facts.driver.params {
+        return Fact::Unknown(why);
+    }
+    let mut gpus = passthrough::own_gpus(ctx.facts);
+    if gpus.all(|gpu| PeerMapping::of(ctx, gpu.bdf) == PeerMapping::Open) {
+        return Fact::Known(true);
+    }
+    ctx.facts.process.capable(Process::CAP_SYS_ADMIN)
+}
+
 /// The advice for a denied peer mapping.
 pub fn remedy(ctx: &Ctx<'_>, judgement: Judgement, found: &PeerMapping) -> Judgement {
     match found {

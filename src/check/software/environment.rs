@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use super::transports;
 use crate::check::memory_path;
+use crate::check::param::doorbells_mapped;
 use crate::check::{Ctx, Judgement, nics, unknown_if, words};
-use crate::model::{Area, Kind, PciClass};
+use crate::model::{Area, Fact, Kind, PciClass};
 
 const SOURCE: &str = "/proc/self/environ";
 
@@ -83,6 +84,24 @@ const VARIABLES: &[(&str, Effect)] = &[
                 .to_owned()
         })
     }),
+    ("NVSHMEM_IBGDA_NIC_HANDLER", |ctx, value| {
+        (value == "gpu" && !maps_doorbells(ctx)).then(|| {
+            "makes NVSHMEM's IBGDA ring doorbells by the GPU, which the driver does not allow this process: it does not start".to_owned()
+        })
+    }),
+    ("NCCL_GIN_ENABLE", |ctx, value| {
+        (number(value) == Some(0) && has_nic(ctx))
+            .then(|| "switches off NCCL's GPU-initiated networking".to_owned())
+    }),
+    ("NCCL_GIN_TYPE", |ctx, value| {
+        (number(value) == Some(2) && has_mlx5(ctx)).then(|| {
+            "makes a thread of the CPU post what NCCL's kernels send, with a NIC whose doorbells the GPU could ring".to_owned()
+        })
+    }),
+    ("EP_DISABLE_GIN", |ctx, value| {
+        (number(value) == Some(1) && has_nic(ctx))
+            .then(|| "keeps DeepEP from GPU-initiated networking".to_owned())
+    }),
     ("PYTORCH_CUDA_ALLOC_CONF", expandable),
     ("PYTORCH_ALLOC_CONF", expandable),
     ("CUDA_NIC_INTEROP", |_, _| {
@@ -135,6 +154,20 @@ pub fn environment(ctx: &Ctx<'_>) -> Vec<Judgement> {
 
 fn gpus(ctx: &Ctx<'_>) -> usize {
     ctx.topology.rows_of(Kind::Gpu).count()
+}
+
+/// False only if the driver is known to refuse.
+fn maps_doorbells(ctx: &Ctx<'_>) -> bool {
+    doorbells_mapped(ctx) != Fact::Known(false)
+}
+
+fn has_mlx5(ctx: &Ctx<'_>) -> bool {
+    let mut mlx5 = nics::rdma_nics(ctx.facts);
+    mlx5.any(|nic| {
+        nics::driver(ctx.facts, nic)
+            .known()
+            .is_some_and(|name| name == "mlx5_core")
+    })
 }
 
 fn has_nic(ctx: &Ctx<'_>) -> bool {

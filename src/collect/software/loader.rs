@@ -29,8 +29,13 @@ const PYTHON: [&str; 4] = [
 ];
 
 /// Libraries in Python packages: name, path in the package, prefix of the package's name.
-const BROUGHT: [(&str, &str, &str); 2] = [
+const BROUGHT: [(&str, &str, &str); 3] = [
     ("libnccl.so.2", "nvidia/nccl/lib", "nvidia_nccl_cu"),
+    (
+        "libnvshmem_host.so.3",
+        "nvidia/nvshmem/lib",
+        "nvidia_nvshmem_cu",
+    ),
     // github.com/rapidsai/ucx-wheels
     ("libucp.so.0", "libucx/lib", "libucx_cu"),
 ];

@@ -13,13 +13,14 @@ use crate::world::{Files, World};
 use loader::Place;
 
 /// The libraries, by the names that programs load.
-const LIBRARIES: [&str; 11] = [
+const LIBRARIES: [&str; 12] = [
     "libcuda.so.1",
     "libcudart.so.11.0",
     "libcudart.so.12",
     "libcudart.so.13",
     "libnccl.so.2",
     "libnccl-net.so",
+    "libnvshmem_host.so.3",
     "libfabric.so.1",
     "libucp.so.0",
     "libmpi.so.40",
@@ -180,10 +181,14 @@ fn version_in(file: &str, name: &str) -> Option<String> {
     (file != name && numbers).then(|| version.to_owned())
 }
 
-/// The CUDA plug-ins in the first directory that exists.
+/// The plug-ins for GPUs in the first directory that exists.
 fn plugins(files: &dyn Files, directories: &[PathBuf]) -> Option<Vec<String>> {
-    let is_relevant =
-        |name: &str| name.ends_with(".so") && (name.contains("cuda") || name.contains("gdrcopy"));
+    let is_relevant = |name: &str| {
+        name.ends_with(".so")
+            && ["cuda", "gdrcopy", "_gda"]
+                .iter()
+                .any(|word| name.contains(word))
+    };
     directories
         .iter()
         .find_map(|directory| files.list_kept(directory, &is_relevant).ok())

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::session::Session;
 use super::task::{Side, Task};
-use super::{doorbell, loopback, order, pingpong, poll, register};
+use super::{doorbell, kernel, loopback, order, pingpong, poll, register};
 use crate::model::ProbeResult;
 use crate::probe::events::{Event, Reporter};
 use crate::probe::failure::StepError;
@@ -26,15 +26,21 @@ impl task::Task for Task {
         let mut session = Session::new(self, gpu, reporter)?;
         reporter.send(&Event::Gpu(Box::new(session.probed())))?;
         // Without its doorbell the NIC cannot be used.
-        let has_queues = self.hca.is_some() && register::run(&session, reporter)?;
-        let parts: [Part<Session<'_>>; 4] = [
+        let rings = register::run(&session, reporter)?;
+        let has_queues = self.hca.is_some() && rings;
+        let parts: [Part<Session<'_>>; 5] = [
             ("validate.stream", order::run),
             ("async.poll", poll::run),
             ("async.doorbell", doorbell::run),
             ("async.loopback", loopback::run),
+            (kernel::PART, kernel::run),
         ];
-        let parts = if has_queues { &parts[..] } else { &parts[..2] };
-        run_parts(parts, &mut session, reporter, |session, name, why| {
+        let without_register: [Part<Session<'_>>; 1] = [(kernel::PART, kernel::run_assisted)];
+        let parts = match has_queues {
+            true => parts.to_vec(),
+            false => [&parts[..2], &without_register].concat(),
+        };
+        run_parts(&parts, &mut session, reporter, |session, name, why| {
             session.about.impossible(name, None, true, why)
         })
     }

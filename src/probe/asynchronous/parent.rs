@@ -50,6 +50,9 @@ const NO_HCA: &str = "Doorbells and completions were left out: they need an HCA.
 /// The note with a software HCA.
 const SIMULATED: &str = "The HCA is SIMULATED: a thread of the CPU reads the doorbells, executes the WQEs and writes the completions. \
                          Its figures show the cost of streams and queues, and nothing about a NIC.";
+/// The note about kernels with a software HCA.
+const UNTESTED: &str = "Kernels rang a doorbell register in host memory: this tests queues, ordering and kernels. Whether the driver maps a \
+                        NIC's register for the GPU (IOMEMORY) is untested: gdr doctor --live --only rdma.uar-map tries that.";
 
 impl Options {
     /// The HCA for a GPU; the error says why it has no port.
@@ -144,7 +147,12 @@ impl Probe for Options {
         report.notes.extend(self.settings.note());
         match self.hca {
             HcaOption::None => report.notes.push(NO_HCA.to_owned()),
-            HcaOption::Sim => report.notes.push(SIMULATED.to_owned()),
+            HcaOption::Sim => {
+                report.notes.push(SIMULATED.to_owned());
+                if self.settings.by_kernel {
+                    report.notes.push(UNTESTED.to_owned());
+                }
+            }
             // `measure` has added a note with the port.
             HcaOption::Device { .. } => {}
         }

@@ -19,6 +19,8 @@ pub struct Settings {
     pub kernels: bool,
     /// A further kernel between messages writes this many bytes.
     pub compute: Option<usize>,
+    /// Kernels also drive queues themselves.
+    pub by_kernel: bool,
     pub schedule: Schedule,
     pub transports: Vec<Transport>,
     pub order: Order,
@@ -30,6 +32,7 @@ impl Default for Settings {
             batch: BATCH,
             kernels: true,
             compute: None,
+            by_kernel: false,
             schedule: Schedule::Auto,
             transports: vec![Transport::Rc],
             order: Order::InOrder,

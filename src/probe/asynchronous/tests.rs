@@ -20,7 +20,7 @@ use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 use crate::probe::target::Target;
 
-fn task() -> Task {
+pub fn task() -> Task {
     Task {
         target: Target::simulated(),
         hca: Some(HcaChoice::Sim),
@@ -31,7 +31,7 @@ fn task() -> Task {
     }
 }
 
-fn session<'a>(task: &'a Task, out: &mut Vec<u8>) -> Session<'a> {
+pub fn session<'a>(task: &'a Task, out: &mut Vec<u8>) -> Session<'a> {
     let mut reporter = Reporter::new(out, Duration::ZERO);
     Session::new(task, Gpu::sim(), &mut reporter).expect("a session")
 }

@@ -32,6 +32,26 @@ const MESSAGES: [(&str, &str, &str); 4] = [
     ),
     (PINGPONG, CPU, "a message to another process, by the CPUs"),
 ];
+/// The end of a name of a kernel's latency and rate, with their description.
+const KERNELS: [(&str, &str); 12] = [
+    ("thread.latency", "a WRITE posted by a thread of a kernel"),
+    ("warp.latency", "the same, by a warp"),
+    ("block.latency", "the same, by a block of threads"),
+    ("inline.latency", "the same, by a thread, with inline data"),
+    ("blueflame.latency", "the same, rung by BlueFlame"),
+    (
+        "assisted.latency",
+        "a WRITE posted by a thread, rung by the CPU",
+    ),
+    ("thread.rate", "by a thread"),
+    ("warp.rate", "by a warp"),
+    ("block.rate", "by a block of threads"),
+    ("warp.inline.rate", "by a warp, with inline data"),
+    ("warp.pairs4.rate", "by four warps on four queue pairs"),
+    ("assisted.rate", "by a warp, rung by the CPU"),
+];
+const KERNEL: &str = "async.kernel.";
+
 pub const LOOP: &str = "async.loopback";
 pub const PINGPONG: &str = "async.pingpong";
 pub const STREAM: &str = ".stream.latency";
@@ -55,6 +75,18 @@ pub fn figures(results: &[&ProbeResult], style: Style) -> String {
             }
         }
     }
+    let mut rates = Vec::new();
+    for (end, words) in KERNELS {
+        let is_it = |result: &&ProbeResult| result.name.strip_prefix(KERNEL) == Some(end);
+        for result in measured().filter(is_it) {
+            let bytes = result.bytes.map(size).unwrap_or_default();
+            let row = row(result, format!("{words} ({bytes})"));
+            match end.ends_with("latency") {
+                true => rows.push(row),
+                false => rates.push(row),
+            }
+        }
+    }
     if rows.is_empty() {
         return String::new();
     }
@@ -65,6 +97,15 @@ pub fn figures(results: &[&ProbeResult], style: Style) -> String {
         &rows,
         style,
     );
+    if !rates.is_empty() {
+        let head = ["M/s", "by", "median", "p5", "p95", "p99", "max"].map(str::to_owned);
+        text.push_str(&grid(
+            "WRITEs that a kernel posts, 32 per doorbell",
+            &head,
+            &rates,
+            style,
+        ));
+    }
     let loops = |driver| {
         measured().filter_map(move |result| {
             let median = result.median.filter(|us| *us > 0.0)?;

@@ -91,7 +91,7 @@ pub(super) unsafe fn create(
             .borrow()
     };
     let queues = [&sent, &received];
-    let wrapped = wrap(allocator, &pair, queues, request.transport, request.waiting);
+    let wrapped = wrap(allocator, &pair, queues, request);
     let Queues {
         send,
         receive,

@@ -1,5 +1,6 @@
 /*
- * gdsync/device.cuh by a C++ compiler that plays CUDA's: what its functions answer, with a clock that the test sets.
+ * gdsync/device.cuh by a C++ compiler that plays CUDA's: what its functions answer, with a clock that the test sets, and the bytes of a WQE,
+ * which are those that rdma-core's mlx5dv.h names.
  */
 #include <cstdio>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 static long long ticks, step;
 static long long clock64() { return ticks += step; }
 static void __threadfence_block() {}
+static void __threadfence_system() {}
 
 #include <gdsync.h>
 #include <gdsync/device.cuh>
@@ -53,8 +55,54 @@ static int of32(uint32_t word, uint32_t value, wait_cond_t condition)
     return answered;
 }
 
+/* A queue of four blocks and four CQEs, from block 0x1fffe on: its counters wrap. */
+static void send_queues()
+{
+    alignas(64) static unsigned char ring[4 * 64], cqes[4 * 64];
+    uint32_t record = 0, cqe_record = 0, syndrome = 0;
+    uint64_t doorbell = 0;
+    for (unsigned i = 0; i < sizeof cqes; i++)
+        cqes[i] = 0xf1;
+    send_queue queue = {ring, 4, 0xabcdef, &record, &doorbell, cqes, 4, &cqe_record, 0x1fffe, 0x1fffe};
+    const send_range local = {0x1122334455667788, 0x01020304, 0x40};
+    step = 1;
+    CHECK(device::poll(queue, 100, NULL) == ERROR_TIMEOUT);
+    CHECK(device::fits(queue, 4) && !device::fits(queue, 5));
+    CHECK(device::post_write(queue, local, 0x99aabbccddeeff00, 0x05060708) == 0);
+    const unsigned char expected[48] = {
+        0, 0xff, 0xfe, 8, 0xab, 0xcd, 0xef, 3, 0, 0, 0, 8, 0, 0, 0, 0,
+        0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff, 0, 5, 6, 7, 8, 0, 0, 0, 0,
+        0, 0, 0, 0x40, 1, 2, 3, 4, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88,
+    };
+    for (int i = 0; i < 48; i++)
+        CHECK(ring[2 * 64 + i] == expected[i]);
+    const unsigned char *bytes = (const unsigned char *)&record;
+    CHECK(bytes[0] == 0 && bytes[1] == 0 && bytes[2] == 0xff && bytes[3] == 0xff);
+    bytes = (const unsigned char *)&doorbell;
+    for (int i = 0; i < 8; i++)
+        CHECK(bytes[i] == expected[i]);
+    /* A batch of two: one doorbell for the last. */
+    device::build_write(queue, 0, local, 0, 0);
+    device::build_write(queue, 1, local, 0, 0);
+    device::ring(queue, 2);
+    bytes = (const unsigned char *)&doorbell;
+    CHECK(bytes[1] == 0 && bytes[2] == 0 && ring[3 * 64 + 1] == 0xff && ring[3 * 64 + 2] == 0xff);
+    CHECK(record == 0x01000000 && queue.posted == 0x20001);
+    /* CQE 0x1fffe is in slot 2 of a pass whose owner bit is 1. */
+    cqes[2 * 64 + 63] = 0x00;
+    CHECK(device::poll(queue, 100, NULL) == ERROR_TIMEOUT);
+    cqes[2 * 64 + 63] = 0x01;
+    CHECK(device::poll(queue, 100, NULL) == 0 && queue.polled == 0x1ffff && cqe_record == 0xffff0100);
+    cqes[3 * 64 + 63] = 0xd1;
+    cqes[3 * 64 + 55] = 0x13;
+    CHECK(device::poll(queue, 100, &syndrome) == ERROR_COMPLETION && syndrome == 0x13 && queue.polled == 0x1ffff);
+    CHECK(device::post_write(queue, local, 0, 0) == 0 && device::post_write(queue, local, 0, 0) == 0);
+    CHECK(device::post_write(queue, local, 0, 0) == ERROR_TIMEOUT);
+}
+
 int main()
 {
+    send_queues();
     CHECK(ERROR_TIMEOUT == 11 && ERROR_INVALID == 22 && large_timeout == 4294967296LL);
     CHECK(sizeof(sem32) == 8 && sizeof(isem32) == 16 && sizeof(isem64) == 16);
     CHECK(of32(5, 5, GDS_WAIT_COND_EQ) == 0 && of32(5, 6, GDS_WAIT_COND_EQ) == 11);

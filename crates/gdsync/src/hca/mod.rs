@@ -83,6 +83,20 @@ pub struct Request {
     pub completions: [MemoryLocation; 2],
     /// How streams wait.
     pub waiting: Waiting,
+    /// What drives the send side besides the CPU.
+    pub driver: Driver,
+}
+
+/// What drives the send side of a queue pair, besides the CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Driver {
+    /// Streams, which ring doorbells and wait for completions.
+    #[default]
+    Streams,
+    /// Kernels, which build WQEs and poll CQEs too ([`kernel`](crate::kernel)).
+    Kernels,
+    /// Kernels whose doorbells the CPU rings: the register is not mapped for the GPU.
+    Assisted,
 }
 
 impl Default for Request {
@@ -100,6 +114,7 @@ impl Default for Request {
             records: MemoryLocation::Host,
             completions: [MemoryLocation::Host; 2],
             waiting: Waiting::Nor,
+            driver: Driver::Streams,
         }
     }
 }

@@ -12,12 +12,16 @@ use crate::wire::{
 };
 use crate::{Allocator, Error, MemoryLocation, Place};
 
+/// Bytes of a BlueFlame buffer, as on a ConnectX.
+const FLAME: usize = 256;
+
 /// Reads the send queue.
 #[derive(Debug)]
 pub(in crate::hca) struct SendSide {
     pub ring: Place,
     pub record: Place,
-    pub register: Place,
+    /// Two BlueFlame buffers, each of which begins with a doorbell.
+    pub buffers: Place,
     pub depth: Depth,
     /// The next block.
     pub cursor: u16,
@@ -58,7 +62,7 @@ impl Rings {
         let send = SendSide {
             ring: allocator.place(request.queues, depth.entries() as usize * BLOCK)?,
             record: records.part(4, 4)?,
-            register: allocator.place(MemoryLocation::Host, 8)?,
+            buffers: allocator.place(MemoryLocation::Host, 2 * FLAME)?,
             depth,
             cursor: 0,
             producer: 0,
@@ -98,7 +102,8 @@ impl Rings {
             blocks: send.depth.entries(),
             ring: send.ring.clone(),
             record: send.record.clone(),
-            register: send.register.clone(),
+            register: send.buffers.part(0, 8)?,
+            flame: Some(send.buffers.clone()),
             qpn,
             transport,
         })?;
@@ -158,10 +163,17 @@ impl SendSide {
         self.producer.wrapping_sub(self.cursor)
     }
 
+    /// The doorbell, if one was rung.
+    pub(in crate::hca) fn doorbell(&self) -> Option<u64> {
+        let rung = |at| self.buffers.load_u64(at).ok().filter(|value| *value != 0);
+        rung(0).or_else(|| rung(FLAME))
+    }
+
     /// Clears the doorbell register, then reads the record. In this order no doorbell is lost: a second one is either still
     /// in the register, or its record is already there.
     pub(in crate::hca) fn acknowledge(&self) -> Option<u16> {
-        let cleared = self.register.store_u64(0, 0);
+        let cleared = self.buffers.store_u64(0, 0);
+        let cleared = cleared.and(self.buffers.store_u64(FLAME, 0));
         fence(Ordering::SeqCst);
         let record = self.record.load_u32(0);
         cleared.and(record).ok().map(producer_of)

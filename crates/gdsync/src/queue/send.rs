@@ -23,6 +23,8 @@ pub struct SendParts {
     pub record: Place,
     /// The doorbell register: 8 bytes.
     pub register: Place,
+    /// The two BlueFlame buffers, which begin with the register. `None` without BlueFlame, or where nothing maps them.
+    pub flame: Option<Place>,
     /// The QPN.
     pub qpn: u32,
     /// The transport.

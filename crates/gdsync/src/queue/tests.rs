@@ -37,6 +37,7 @@ fn send_queue(bench: &Bench, blocks: u32) -> SendQueue {
         ring: bench.ring.clone(),
         record: bench.record.clone(),
         register: bench.register.clone(),
+        flame: None,
         qpn: QPN,
         transport: Transport::Connected,
     })

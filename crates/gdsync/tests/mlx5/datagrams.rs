@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use gdsync::hca::Request;
 use gdsync::hca::mlx5::{Queues, datagram, wrap};
-use gdsync::queue::Waiting;
 use gdsync::wire::{
     Completion, DataSegment, Datagram, Event, Origin, RemoteAddress, Transport, Wqe,
 };
@@ -48,8 +48,10 @@ impl End {
             &allocator,
             &pair,
             [sent, received],
-            Transport::Datagram,
-            Waiting::Nor,
+            &Request {
+                transport: Transport::Datagram,
+                ..Request::default()
+            },
         )
         .unwrap();
         let peer = Peer {

@@ -8,6 +8,7 @@ mod errors;
 mod firmware;
 #[path = "../../../fake-uverbs/tests/inside/mod.rs"]
 mod inside;
+mod kernel;
 mod nic;
 mod processes;
 #[path = "../sides/mod.rs"]

@@ -28,12 +28,28 @@ pub fn send(
     index: u16,
     arena: &[u8],
 ) -> Encoded {
+    let entry = entry(request, signals_all, arena);
+    let mut blocks = vec![0; MOST_BLOCKS * BLOCK];
+    let count = entry
+        .encode(number, index, &mut blocks)
+        .expect("a valid WQE");
+    blocks.truncate(count * BLOCK);
+    let segments = usize::from(Control::decode(&blocks).expect("our own").segments);
+    Encoded {
+        unwritten: unwritten(request, segments),
+        blocks,
+        segments,
+    }
+}
+
+/// The WQE of a request.
+pub fn entry(request: &Request, signals_all: bool, arena: &[u8]) -> Wqe {
     let payload = if request.inline {
         Payload::Inline(request.inline_bytes(arena))
     } else {
         Payload::Segments(request.pieces.iter().map(segment).collect())
     };
-    let entry = Wqe {
+    Wqe {
         operation: operation(request.operation),
         flags: Flags {
             signalled: request.signalled || signals_all,
@@ -50,17 +66,6 @@ pub fn send(
             path: path(&to.address),
         }),
         payload,
-    };
-    let mut blocks = vec![0; MOST_BLOCKS * BLOCK];
-    let count = entry
-        .encode(number, index, &mut blocks)
-        .expect("a valid WQE");
-    blocks.truncate(count * BLOCK);
-    let segments = usize::from(Control::decode(&blocks).expect("our own").segments);
-    Encoded {
-        unwritten: unwritten(request, segments),
-        blocks,
-        segments,
     }
 }
 

@@ -10,6 +10,7 @@ mod encode;
 mod hand;
 #[path = "../../../fake-uverbs/tests/inside/mod.rs"]
 mod inside;
+mod kernel;
 mod memory;
 mod mlx5dv;
 mod objects;

@@ -10,6 +10,7 @@ use crate::address::addresses;
 use crate::encode;
 use crate::hand;
 use crate::inside::inside;
+use crate::kernel::Builder;
 use crate::provider::{Completions, Device, Pair};
 use crate::random::Random;
 use crate::request::{Kind, Request};
@@ -173,6 +174,8 @@ struct Queue<'a> {
     /// Offset of the register's buffer for the next doorbell.
     buffer: usize,
     posted: VecDeque<Posted>,
+    /// Posts the same requests by a kernel.
+    kernel: Builder,
 }
 
 impl<'a> Queue<'a> {
@@ -185,6 +188,7 @@ impl<'a> Queue<'a> {
             counter: 0,
             buffer: 0,
             posted: VecDeque::new(),
+            kernel: Builder::new(pair.sq.length()),
         }
     }
 
@@ -199,8 +203,10 @@ impl<'a> Queue<'a> {
         post(self.pair, chain);
 
         let mut expected = vec![fill; self.pair.sq.length()];
+        let begin = self.counter;
         let mut last = (0, 0);
         let mut entries = Vec::new();
+        let mut unwritten = Vec::new();
         for request in chain {
             let index = self.counter as u16;
             let encoded = encode::send(request, self.signals_all, self.pair.number, index, arena);
@@ -210,6 +216,7 @@ impl<'a> Queue<'a> {
             for at in (0..encoded.segments * 16).filter(|at| !encoded.unwritten.contains(at)) {
                 expected[(start + at) % length] = encoded.blocks[at];
             }
+            unwritten.extend(encoded.unwritten.iter().map(|at| (start + at) % length));
             last = (self.counter, encoded.segments);
             entries.push((start, encoded.blocks.clone()));
             self.posted.push_back(Posted {
@@ -227,6 +234,7 @@ impl<'a> Queue<'a> {
             expected.len() / 64,
             difference(&found, &expected)
         );
+        self.check_kernel(chain, (begin, last.0), (&found, &unwritten), fill, arena);
         for (start, blocks) in entries {
             // Our decoder reads the provider's bytes as the same WQE.
             let around = found[start..].iter().chain(&found);
@@ -241,6 +249,31 @@ impl<'a> Queue<'a> {
         );
         assert_eq!(record.four(0), received, "the doorbell record's first word");
         self.check_doorbell(last, chain.len(), &expected, !fill);
+    }
+
+    /// A kernel writes what the provider has written: the queue, but for bytes that the provider leaves as they were, the doorbell record
+    /// and the doorbell.
+    fn check_kernel(
+        &self,
+        chain: &[Request],
+        (begin, last): (u32, u32),
+        (found, unwritten): (&[u8], &[usize]),
+        fill: u8,
+        arena: &[u8],
+    ) {
+        let place = (self.pair.number, begin, self.signals_all);
+        let (mut ring, record, doorbell) = self.kernel.post(chain, place, fill, arena);
+        for at in unwritten {
+            ring[*at] = fill;
+        }
+        assert!(
+            ring == found,
+            "by a kernel at {begin:#x}, after {chain:#x?}\n{}",
+            difference(found, &ring)
+        );
+        assert_eq!(record, self.pair.record.four(4), "the doorbell record");
+        let start = last as usize * 64 % found.len();
+        assert_eq!(doorbell, found[start..start + 8], "the doorbell");
     }
 
     /// Compares the whole doorbell register.

@@ -1,4 +1,4 @@
-//! Loads the kernels of `kernels.ptx` at first use and launches them.
+//! Loads the kernels of `kernels.ptx` and `post.ptx` at first use and launches them.
 
 use std::ffi::{CStr, c_void};
 use std::time::Duration;
@@ -11,11 +11,17 @@ use crate::backend::{Kernel, Perform};
 use crate::{DevicePtr, Error};
 
 /// PTX text that the driver compiles for its GPU.
-const TEXT: &CStr =
-    match CStr::from_bytes_with_nul(concat!(include_str!("../kernels.ptx"), "\0").as_bytes()) {
-        Ok(text) => text,
-        Err(_) => panic!("kernels.ptx holds a NUL"),
-    };
+const TEXT: &CStr = match CStr::from_bytes_with_nul(
+    concat!(
+        include_str!("../kernels.ptx"),
+        include_str!("../post.ptx"),
+        "\0"
+    )
+    .as_bytes(),
+) {
+    Ok(text) => text,
+    Err(_) => panic!("kernels.ptx holds a NUL"),
+};
 
 /// Threads per block of `fill_pattern` and `check_pattern`.
 const THREADS: u32 = 256;
@@ -40,6 +46,7 @@ pub(super) struct Kernels {
     hold: sys::Function,
     ping: sys::Function,
     perform: sys::Function,
+    post_requests: sys::Function,
 }
 
 /// Arguments of a kernel launch.
@@ -95,6 +102,7 @@ impl CudaGpu {
             hold: find(c"hold")?,
             ping: find(c"ping")?,
             perform: find(c"perform")?,
+            post_requests: find(c"post_requests")?,
         };
         Ok(*lazy.kernels.insert(kernels))
     }
@@ -118,6 +126,7 @@ impl CudaGpu {
             Kernel::PingPongData { words, .. } => (kernels.ping_data, words),
             Kernel::Ping { .. } => (kernels.ping, 1),
             Kernel::Hold { .. } => (kernels.hold, 1),
+            Kernel::Post { .. } => (kernels.post_requests, 1),
             Kernel::Chase { .. } => (kernels.chase, 1),
             Kernel::FillPattern { words, .. } => (kernels.fill_pattern, words),
             Kernel::CheckPattern {
@@ -136,6 +145,7 @@ impl CudaGpu {
             Kernel::PingPongData {
                 blocks, threads, ..
             } => (blocks, threads),
+            Kernel::Post { count, batches, .. } => (count, batches.threads),
             _ => {
                 let blocks = words.div_ceil(u64::from(threads)).min(BLOCKS);
                 (blocks as u32, threads)
@@ -281,6 +291,16 @@ fn parameters(kernel: Kernel) -> [u64; PARAMETERS] {
             nanoseconds(limit),
             data.get(),
             words,
+        ],
+        Kernel::Post {
+            queues, batches, ..
+        } => [
+            queues.get(),
+            batches.rounds.into(),
+            batches.batch.into(),
+            batches.ahead.into(),
+            batches.words.into(),
+            nanoseconds(batches.timeout),
         ],
         Kernel::Hold { gate, limit } => [gate.get(), nanoseconds(limit), 0, 0, 0, 0],
         Kernel::Chase {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gdr_sys::cuda::CuResult;
-use gpu_sim::{FaultInjector, Item, Keeper, Kernel as SimKernel, Operation, Span};
+use gpu_sim::{FaultInjector, Item, Keeper, Kernel as SimKernel, Operation, Post, Resolver, Span};
 
 use super::machine::driver_error;
 use super::space;
@@ -233,6 +233,20 @@ fn sim_kernel(kernel: Kernel) -> Result<SimKernel, Failure> {
             result: find(result, 8)?,
             mask,
         },
+        Kernel::Post {
+            queues,
+            count,
+            batches,
+        } => SimKernel::Post(Post {
+            queues: find(queues, count as usize * 256)?,
+            count: count as usize,
+            rounds: batches.rounds,
+            batch: batches.batch,
+            ahead: batches.ahead,
+            words: batches.words as usize,
+            limit: batches.timeout,
+            memory: Resolver::new(|address, bytes| space::resolve(DevicePtr::new(address), bytes)),
+        }),
         Kernel::Hold { gate, limit } => SimKernel::Hold {
             gate: find(gate, 4)?,
             limit,

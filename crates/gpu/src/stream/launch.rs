@@ -371,7 +371,7 @@ impl Stream {
     }
 
     /// Enqueues a kernel and holds the peer access it needs.
-    fn launch(&self, memory: &[Held], work: Work<'_>) -> Result<(), Error> {
+    pub(super) fn launch(&self, memory: &[Held], work: Work<'_>) -> Result<(), Error> {
         self.check_world(memory)?;
         let mut held = memory.to_vec();
         for memory in memory {

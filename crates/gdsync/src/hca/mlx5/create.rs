@@ -57,13 +57,7 @@ pub(super) fn create(
         completions(request.receive_completions)?,
     );
     let pair = pair(shared, request, [&sent, &received])?;
-    let queues = wrap(
-        allocator,
-        &pair,
-        [&sent, &received],
-        request.transport,
-        request.waiting,
-    )?;
+    let queues = wrap(allocator, &pair, [&sent, &received], request)?;
     let number = pair.number();
     let link = match request.transport {
         Transport::Connected => Link::Init(shared.port.init(pair)?),

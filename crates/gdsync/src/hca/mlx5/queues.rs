@@ -4,10 +4,11 @@ use gpu::{BorrowedMemory, Registration};
 use verbs::{CompletionQueue as VerbsCompletions, Direct, QueuePair as Verbs, Ring, Words};
 
 use super::{Error, gpu_failed, verbs_failed};
+use crate::hca::{Driver, Request};
 use crate::queue::{
-    CompletionParts, CompletionQueue, ReceiveParts, ReceiveQueue, SendParts, SendQueue, Waiting,
+    CompletionParts, CompletionQueue, ReceiveParts, ReceiveQueue, SendParts, SendQueue,
 };
-use crate::wire::{BLOCK, SEGMENT, Transport};
+use crate::wire::{BLOCK, SEGMENT};
 use crate::{Allocator, MemoryLocation, Place};
 
 /// The queues of a queue pair.
@@ -34,8 +35,7 @@ pub fn wrap<S>(
     allocator: &Allocator,
     pair: &Verbs<S, Direct>,
     [sent, received]: [&VerbsCompletions<Direct>; 2],
-    transport: Transport,
-    waiting: Waiting,
+    request: &Request,
 ) -> Result<Queues, crate::Error> {
     let device = pair.domain().context().name();
     let layout = pair
@@ -58,11 +58,12 @@ pub fn wrap<S>(
     }
     let send = SendQueue::new(SendParts {
         blocks,
-        ring: cpu_only(allocator, &layout.send.memory)?,
+        ring: for_driver(allocator, &layout.send.memory, request.driver)?,
         record: record(4)?,
-        register: register(allocator, &layout.register)?,
+        flame: flame(allocator, &layout.register, layout.inline_register),
+        register: register(allocator, &layout.register, request.driver)?,
         qpn: pair.number(),
-        transport,
+        transport: request.transport,
     })?;
     let receive = ReceiveQueue::new(ReceiveParts {
         entries,
@@ -74,8 +75,8 @@ pub fn wrap<S>(
     Ok(Queues {
         send,
         receive,
-        send_completions: completions(allocator, device, sent, waiting)?,
-        receive_completions: completions(allocator, device, received, waiting)?,
+        send_completions: completions(allocator, device, sent, request)?,
+        receive_completions: completions(allocator, device, received, request)?,
     })
 }
 
@@ -83,7 +84,7 @@ fn completions(
     allocator: &Allocator,
     device: &str,
     queue: &VerbsCompletions<Direct>,
-    waiting: Waiting,
+    request: &Request,
 ) -> Result<CompletionQueue, crate::Error> {
     let layout = queue.layout();
     let layout = layout.map_err(verbs_failed("read the layout of a completion queue"))?;
@@ -99,17 +100,47 @@ fn completions(
             &layout.ring.memory,
             "register a completion queue with the GPU",
         )?,
-        // Only the CPU writes this record.
-        record: cpu_only(allocator, pages)?.part(*offset, 4)?,
+        record: for_driver(allocator, pages, request.driver)?.part(*offset, 4)?,
         busy: allocator.place(MemoryLocation::Host, layout.ring.entries as usize * 4)?,
-        waiting,
+        waiting: request.waiting,
     })
 }
 
-/// A doorbell register, mapped for the GPU.
-pub(super) fn register(allocator: &Allocator, word: &Words) -> Result<Place, crate::Error> {
+/// A doorbell register, mapped for what rings it.
+pub(super) fn register(
+    allocator: &Allocator,
+    word: &Words,
+    driver: Driver,
+) -> Result<Place, crate::Error> {
+    if driver == Driver::Assisted {
+        return cpu_only(allocator, &word.pages)?.part(word.offset, 8);
+    }
     let page = word.pages.for_gpu(allocator.gpu(), Registration::Registers);
     Place::host(page.map_err(|source| Error::Register { source })?).part(word.offset, 8)
+}
+
+/// The two BlueFlame buffers of `bytes` bytes that begin with the register, if its page has them.
+pub(super) fn flame(allocator: &Allocator, word: &Words, bytes: u32) -> Option<Place> {
+    let page = word
+        .pages
+        .for_gpu(allocator.gpu(), Registration::Registers)
+        .ok()?;
+    let has = bytes > 0 && word.offset.is_multiple_of(2 * bytes as usize);
+    has.then(|| Place::host(page).part(word.offset, 2 * bytes as usize).ok())?
+}
+
+/// Memory that the CPU writes, and kernels if they drive the queue.
+fn for_driver(
+    allocator: &Allocator,
+    memory: &BorrowedMemory,
+    driver: Driver,
+) -> Result<Place, crate::Error> {
+    match driver {
+        Driver::Streams => cpu_only(allocator, memory),
+        Driver::Kernels | Driver::Assisted => {
+            shared_with_gpu(allocator, memory, "register a NIC's queue with the GPU")
+        }
+    }
 }
 
 /// Memory that streams access too.

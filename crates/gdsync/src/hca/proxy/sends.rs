@@ -21,7 +21,7 @@ const FULL: i32 = 12;
 /// GPUs without 64-bit words write it in two halves. The second half holds the QPN: until it is there, the doorbell is not read.
 /// A doorbell with another QPN or an impossible record is ignored.
 pub(super) fn poll_doorbell(pair: &mut Pair) -> bool {
-    let Ok(doorbell @ 1..) = pair.send.register.load_u64(0) else {
+    let Some(doorbell) = pair.send.doorbell() else {
         return false;
     };
     if Control::rung(doorbell).0 == 0 {

@@ -9,7 +9,7 @@ use crate::wire::{Control, Datagram, Decoded, Operation, Payload, Syndrome, Wqe}
 
 /// Polls the doorbell. True if it was rung.
 pub(super) fn poll_doorbell(state: &mut State, pair: &mut Pair) -> bool {
-    let Ok(doorbell @ 1..) = pair.send.register.load_u64(0) else {
+    let Some(doorbell) = pair.send.doorbell() else {
         return false;
     };
     let Some(record) = pair.send.acknowledge() else {

@@ -71,14 +71,14 @@ impl Operation {
         }
     }
 
-    pub(super) fn immediate(&self) -> Option<u32> {
+    pub(crate) fn immediate(&self) -> Option<u32> {
         match *self {
             Self::Send { immediate } | Self::Write { immediate, .. } => immediate,
             _ => None,
         }
     }
 
-    pub(super) fn remote(&self) -> Option<RemoteAddress> {
+    pub(crate) fn remote(&self) -> Option<RemoteAddress> {
         match *self {
             Self::Nop | Self::Send { .. } => None,
             Self::Write { remote, .. }
@@ -89,7 +89,7 @@ impl Operation {
     }
 
     /// The atomic segment: swap or add value, compare value. For fetch-and-add rdma-core keeps the second one's old bytes.
-    pub(super) fn atomic(&self) -> Option<(u64, u64)> {
+    pub(crate) fn atomic(&self) -> Option<(u64, u64)> {
         match *self {
             Self::CompareSwap { compare, swap, .. } => Some((swap, compare)),
             Self::FetchAdd { add, .. } => Some((add, 0)),

@@ -8,7 +8,7 @@ use verbs::{ProtectionDomain, Reset};
 
 use super::memory::allocate;
 use crate::hca::Request;
-use crate::hca::mlx5::queues::{Queues, register};
+use crate::hca::mlx5::queues::{Queues, flame, register};
 use crate::hca::mlx5::verbs_failed;
 use crate::queue::{
     CompletionParts, CompletionQueue, ReceiveParts, ReceiveQueue, SendParts, SendQueue,
@@ -90,7 +90,8 @@ pub fn create(
         blocks: request.send_blocks,
         ring: rings.part(received, sent)?,
         record: records.part(4, 4)?,
-        register: register(allocator, &word)?,
+        flame: flame(allocator, &word, devx.capabilities().inline_register),
+        register: register(allocator, &word, request.driver)?,
         qpn: pair.number(),
         transport: request.transport,
     })?;

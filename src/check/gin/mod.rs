@@ -1,0 +1,95 @@
+//! GPU-initiated networking: what the libraries whose kernels drive NICs need beyond a doorbell, a NIC and registered memory, which other
+//! families judge. [`STACKS`] has all that each of them needs.
+
+mod architecture;
+mod nccl;
+mod nvshmem;
+mod stacks;
+mod ucx;
+
+use super::{Check, Source};
+use crate::model::{Library, Severity};
+use architecture::architecture;
+use nccl::nccl;
+use nvshmem::nvshmem;
+pub use stacks::{STACKS, Stack};
+use ucx::ucx;
+
+/// Where libraries are looked for.
+const LIBRARIES: &str = "/etc/ld.so.cache, LD_LIBRARY_PATH, Python packages";
+
+/// The checks of this family, in the order of a report.
+pub const CHECKS: &[Check] = &[
+    Check {
+        id: "gin.architecture",
+        rule: "Each GPU is a Volta or later. DeepEP needs a Hopper or later (compute capability 9.0).",
+        sources: "libcuda.so.1 (attributes 75, 76)",
+        severity: Severity::Info,
+        why: "Kernels that poll and ring need independent threads of a warp, and memory operations for the whole system: NVSHMEM, NCCL's GIN \
+            and DOCA GPUNetIO are built for Volta and later, DeepEP for the instructions of Hopper.",
+        remedy: "Use a GPU of a later generation; or the paths of these libraries that the CPU drives.",
+        references: &[
+            "https://docs.nvidia.com/nvshmem/release-notes-install-guide/install-guide/abstract.html",
+            "https://github.com/NVIDIA/nccl/pull/1845",
+            "https://github.com/deepseek-ai/DeepEP/blob/main/README.md",
+        ],
+        reads: &[Source::Cuda],
+        judge: architecture,
+    },
+    Check {
+        id: "gin.nvshmem",
+        rule: "Each NVSHMEM starts IBGDA with the rights that processes have here: from 3.4.5 on without the GPU's access to the doorbell.",
+        sources: "LD_LIBRARY_PATH, /etc/ld.so.cache, Python packages; /proc/driver/nvidia/params, /proc/self/status",
+        severity: Severity::Info,
+        why: "NVSHMEM's IBGDA maps the NIC's doorbell for the GPU ('cudaHostRegister with IoMemory failed with error=800' where the driver \
+            refuses). Before 3.4.5 the only other way is gdrcopy, with NVSHMEM_IBGDA_NIC_HANDLER=cpu; without both, it ends with 'init \
+            failed for transport: IBGDA'. From 3.4.5 on it falls back to doorbells that a CPU thread rings, with words in host memory \
+            (cpu_host_memory), which is slower and needs neither.",
+        remedy: "gdr fix peer-mapping, for doorbells by the GPU; or NVSHMEM 3.4.5 or later.",
+        references: &[
+            "https://docs.nvidia.com/nvshmem/release-notes-install-guide/release-notes/release-3405.html",
+            "https://github.com/NVIDIA/nvshmem/issues/23",
+            "https://github.com/deepseek-ai/DeepEP/issues/163",
+        ],
+        reads: &[Source::Software, Source::Modules],
+        judge: nvshmem,
+    },
+    Check {
+        id: "gin.nccl",
+        rule: "Each NCCL has GIN (2.28.7), and what the second version of DeepEP needs of it (2.30.4).",
+        sources: "LD_LIBRARY_PATH, /etc/ld.so.cache, Python packages",
+        severity: Severity::Info,
+        why: "NCCL's device API has network operations since 2.28.7. The second version of DeepEP is built on it, and needs 2.30.4.",
+        remedy: "Update NCCL: pip install 'nvidia-nccl-cu13>=2.30.4' --no-deps, or the package of the distribution.",
+        references: &[
+            "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/deviceapi.html",
+            "https://github.com/deepseek-ai/DeepEP/blob/main/README.md",
+        ],
+        reads: &[Source::Software],
+        judge: nccl,
+    },
+    Check {
+        id: "gin.ucx",
+        rule: "Each UCX has the transport of its device API, rc_gda.",
+        sources: "plugins beside libucp",
+        severity: Severity::Info,
+        why: "UCX's device API sends from kernels by the transport rc_gda, which is a plugin of its own (libuct_ib_mlx5_gda.so, package \
+            ucx-ib-mlx5-gda). NIXL's kernels need it.",
+        remedy: "Install the package ucx-ib-mlx5-gda of UCX 1.20 or later, or build UCX where CUDA's compiler is installed.",
+        references: &[
+            "https://github.com/openucx/ucx/tree/master/src/uct/ib/mlx5/gdaki",
+            "https://github.com/ai-dynamo/nixl/pull/2250",
+        ],
+        reads: &[Source::Software],
+        judge: ucx,
+    },
+];
+
+/// The three numbers of a library's version.
+fn version(library: &Library) -> Option<[u32; 3]> {
+    let mut parts = library.version.as_deref()?.split('.');
+    let mut next = || parts.next().map(str::parse::<u32>);
+    let first = next()?.ok()?;
+    let rest = [next(), next()].map(|part| part.and_then(Result::ok).unwrap_or(0));
+    Some([first, rest[0], rest[1]])
+}

@@ -1,0 +1,40 @@
+//! gin.ucx: the installed UCX sends from kernels.
+
+use super::LIBRARIES;
+use crate::check::{Ctx, Judgement, or_skip, unknown_if};
+use crate::model::{Area, Library};
+
+/// The plugin of the transport rc_gda (ucx.spec, package ucx-ib-mlx5-gda).
+const PLUGIN: &str = "libuct_ib_mlx5_gda.so";
+
+pub fn ucx(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    let software = &ctx.facts.software;
+    if let Some(unknown) = unknown_if(&software.libraries, "machine", Area::Files, LIBRARIES) {
+        return vec![unknown];
+    }
+    let judgements = software.usable("libucp.so.0").map(judge);
+    or_skip(judgements.collect(), "No UCX is found.")
+}
+
+fn judge(library: &Library) -> Judgement {
+    let subject = format!("UCX ({})", library.path);
+    let Some(plugins) = &library.plugins else {
+        let message = "It has no directory of plugins beside it: whether its device API is built in shows only when it runs.";
+        return Judgement::undetermined(subject, message)
+            .evidence(&library.path, "no directory ucx")
+            .needs("ucx_info -d of this installation: rc_gda is listed");
+    };
+    let judgement = match plugins.iter().any(|plugin| plugin == PLUGIN) {
+        true => Judgement::pass(subject, "It has the transport of its device API, rc_gda."),
+        false => Judgement::broken(
+            subject,
+            "It has no transport for kernels: its device API finds no rc_gda.",
+        )
+        .advice("Install the package ucx-ib-mlx5-gda of UCX 1.20 or later, or build UCX where CUDA's compiler is installed."),
+    };
+    let list = match plugins.is_empty() {
+        true => "none for GPUs".to_owned(),
+        false => plugins.join(", "),
+    };
+    judgement.evidence(&library.path, list)
+}
