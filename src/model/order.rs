@@ -55,7 +55,7 @@ mod tests {
             expected.sort_by_key(|(key, _)| *key);
             list.order_by_key(|(key, _)| *key);
             prop_assert_eq!(&list, &expected);
-            expected.sort_by(|a, b| b.1.cmp(&a.1));
+            expected.sort_by_key(|(_, value)| std::cmp::Reverse(*value));
             list.order_by(|a, b| b.1.cmp(&a.1));
             prop_assert_eq!(&list, &expected);
         }
