@@ -11,6 +11,7 @@ mod machine;
 mod names;
 mod packets;
 mod probe;
+mod probe_async;
 mod probe_copy;
 mod probe_file;
 mod profiles;

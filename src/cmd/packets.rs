@@ -2,8 +2,8 @@
 
 use anyhow::{Context as _, bail};
 
-use crate::cli::{Ordering, Packets};
-use crate::probe::rdma::{MTUS, RelaxedOrdering, STATIC_RATES, Settings, flow_label_of};
+use crate::cli::{DevicePort, Ordering, Packets};
+use crate::probe::rdma::{MTUS, Named, RelaxedOrdering, STATIC_RATES, Settings, flow_label_of};
 
 /// How packets are addressed and retried.
 pub fn settings(wanted: &Packets) -> anyhow::Result<Settings> {
@@ -85,4 +85,12 @@ pub fn is_any(wanted: &Packets) -> bool {
         || mtu.is_some()
         || static_rate.is_some()
         || relaxed_ordering.is_some()
+}
+
+/// A NIC, or one of its ports.
+pub fn named(name: &DevicePort) -> Named {
+    Named {
+        device: name.device.clone(),
+        port: name.port,
+    }
 }

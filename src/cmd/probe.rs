@@ -9,15 +9,15 @@ use anyhow::{Context as _, bail};
 
 use super::expected::expected_machine;
 use super::machine::Machine;
-use super::packets;
+use super::packets::{self, named};
+use super::probe_async::async_options;
 use super::probe_copy::{copy_options, list_tests};
 use super::probe_file;
 use super::profiles::expectations;
 use crate::check::expected_bandwidths;
 use crate::cli::{
-    self, AsyncHca, AsyncProbe, AsyncReceive, AsyncSchedule, AsyncTransport, Global, MpProbe,
-    MpiMemory, NumaChoice, PeerArgs, Probe, ProbeFormat, ProbeWhat, RdmaMemory, RdmaMemoryPath,
-    RdmaProbe, Rendezvous, style,
+    self, AsyncHca, Global, MpProbe, MpiMemory, NumaChoice, PeerArgs, Probe, ProbeFormat,
+    ProbeWhat, RdmaMemory, RdmaMemoryPath, RdmaProbe, Rendezvous, style,
 };
 use crate::collect::CollectOptions;
 use crate::model::{PROBE_SCHEMA, ProbeKind, ProbeReport, Side};
@@ -32,7 +32,7 @@ use crate::probe::scope::{Nodes, Scope};
 use crate::probe::supervise;
 use crate::probe::verdict::{exit_code, failures};
 use crate::probe::watch::Interrupts;
-use crate::probe::{self, asynchronous, baseline, host, mp, mpi, p2p, rdma, transfer};
+use crate::probe::{self, baseline, host, mp, mpi, p2p, rdma, transfer};
 use crate::profile::Expectations;
 use crate::render::{html, junit, probe as render};
 use crate::world::NvmlQuery;
@@ -326,70 +326,6 @@ impl Session<'_> {
             }
         };
         super::print(out, &text)
-    }
-}
-
-fn named(name: &cli::DevicePort) -> rdma::Named {
-    rdma::Named {
-        device: name.device.clone(),
-        port: name.port,
-    }
-}
-
-fn async_options(scope: Scope, wanted: &AsyncProbe) -> anyhow::Result<asynchronous::Options> {
-    let driver = match wanted.hca {
-        None | Some(AsyncHca::Sim) => None,
-        Some(AsyncHca::Mlx5) => Some(asynchronous::Driver::Gpu),
-        Some(AsyncHca::Proxy) => Some(asynchronous::Driver::Proxy),
-    };
-    if driver.is_none() && (wanted.device.is_some() || wanted.gid_index.is_some()) {
-        bail!("--device and --gid-index need a NIC: add --hca mlx5 or --hca proxy");
-    }
-    Ok(asynchronous::Options {
-        settings: async_settings(wanted),
-        hca: match (wanted.hca, driver) {
-            // --sim also simulates the HCA.
-            (None, _) if scope.sim => asynchronous::HcaOption::Sim,
-            (None, _) => asynchronous::HcaOption::None,
-            (Some(_), None) => asynchronous::HcaOption::Sim,
-            (Some(_), Some(driver)) => asynchronous::HcaOption::Device {
-                driver,
-                device: wanted.device.as_ref().map(named),
-                gid: wanted.gid_index,
-            },
-        },
-        scope,
-    })
-}
-
-fn async_settings(wanted: &AsyncProbe) -> asynchronous::Settings {
-    let mut transports = Vec::new();
-    for transport in &wanted.transport {
-        let transport = match transport {
-            AsyncTransport::Rc => asynchronous::Transport::Rc,
-            AsyncTransport::Ud => asynchronous::Transport::Ud,
-        };
-        if !transports.contains(&transport) {
-            transports.push(transport);
-        }
-    }
-    asynchronous::Settings {
-        batch: wanted.batch,
-        kernels: !wanted.no_kernel,
-        by_kernel: wanted.kernel,
-        // Kernels write whole words.
-        compute: wanted.compute.map(|size| size.0.next_multiple_of(16)),
-        schedule: match wanted.schedule {
-            AsyncSchedule::Auto => asynchronous::Schedule::Auto,
-            AsyncSchedule::Spin => asynchronous::Schedule::Spin,
-            AsyncSchedule::Yield => asynchronous::Schedule::Yield,
-            AsyncSchedule::Blocking => asynchronous::Schedule::Blocking,
-        },
-        transports,
-        order: match wanted.receive {
-            AsyncReceive::InOrder => asynchronous::Order::InOrder,
-            AsyncReceive::OutOfOrder => asynchronous::Order::OutOfOrder,
-        },
     }
 }
 

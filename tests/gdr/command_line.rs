@@ -262,7 +262,7 @@ fn bash_completes_names() {
         ["pcie.acs", "pcie.acs-vm", "pcie.ats"]
     );
     assert_eq!(completed("gdr doctor --skip limi")[0], "limits");
-    assert_eq!(completed("gdr doctor --profile g"), ["gdrcopy"]);
+    assert_eq!(completed("gdr doctor --profile gd"), ["gdrcopy"]);
     assert_eq!(completed("gdr probe copy --profile m"), ["mpi"]);
     assert_eq!(completed("gdr fix mem"), ["memlock"]);
     assert_eq!(completed("gdr fix memlock ac"), ["acs"]);

@@ -210,7 +210,7 @@ fn all_combines_profiles() {
     let all = report(dir.path(), &["--profile", "all"]);
     assert_eq!(
         all["profiles"],
-        serde_json::json!(["rdma", "async", "gdrcopy", "p2p", "mpi"])
+        serde_json::json!(["rdma", "async", "gpu-initiated", "gdrcopy", "p2p", "mpi"])
     );
     let twice = report(dir.path(), &["--profile", "all", "--profile", "rdma"]);
     assert_eq!(twice["profiles"], all["profiles"]);
