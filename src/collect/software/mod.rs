@@ -87,10 +87,8 @@ fn library(files: &dyn Files, place: Place) -> Library {
         .file_name()
         .and_then(|name| name.to_str())
         .unwrap_or_default();
-    let version = match found {
-        Found::PythonPackage => loader::package_version(files, &path),
-        _ => version_in(stem, &name),
-    };
+    // LD_LIBRARY_PATH may name the directory of a Python package.
+    let version = loader::package_version(files, &path).or_else(|| version_in(stem, &name));
     let home = file.parent().unwrap_or(Path::new("/")).to_owned();
     let plugins = match name.as_str() {
         "libucp.so.0" => plugins(files, &[home.join("ucx")]),

@@ -130,7 +130,7 @@ fn planted_faults_are_named() {
 
 #[test]
 #[ignore = "minutes in a debug build: cargo test --release --lib fleet::isolation -- --ignored --nocapture"]
-fn planted_faults_are_named_long() {
+fn manual_planted_faults_are_named_long() {
     for (nodes, quick, seeds) in [
         (16, false, 300),
         (16, true, 300),
