@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::read;
-use crate::model::{Fact, Found, Library, Note, Program, Software};
+use crate::model::{Fact, Library, Note, Program, Software};
 use crate::world::{Files, World};
 use loader::Place;
 
