@@ -171,9 +171,9 @@ fn recorded_machines_have_no_false_alarm() {
             .unwrap_or_else(|error| panic!("{error}: {}", run.stderr));
         for found in bad(&report) {
             let id = found["id"].as_str().expect("an id");
-            // They have no RDMA device, no gdrdrv (gdr's own library does without), and the distribution's Open MPI and UCX,
-            // which are built without CUDA.
-            let true_there = ["rdma.device", "gdrdrv.node", "mpi.cuda-aware"];
+            // They have no RDMA device, no gdrdrv (gdr's own library does without), the distribution's Open MPI and UCX, which are
+            // built without CUDA, and an NCCL without GPU-initiated networking.
+            let true_there = ["rdma.device", "gdrdrv.node", "mpi.cuda-aware", "gin.nccl"];
             assert!(true_there.contains(&id), "{name}: {found:#}");
         }
     }
