@@ -1,5 +1,6 @@
 //! `gdr probe mp`: two processes of the binary itself, over the software HCA, started by it, by hand or by a launcher, and beside MPI.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -245,7 +246,9 @@ fn beside_mpi(suffix: &str, backend: &str) {
     let directory = tempfile::tempdir().expect("a directory");
     let gdr = Gdr::new().command();
     let output = Command::new(&launcher)
-        .args(["-n", "2"])
+        // A file for each rank: the launcher may mix what two ranks print.
+        .args(["-n", "2", "sh", "-c"])
+        .arg("exec \"$0\" \"$@\" >report${OMPI_COMM_WORLD_RANK-$PMI_RANK}")
         .arg(gdr.get_program())
         .args(SIM)
         .args(["--size", "4096", "--format", "json"])
@@ -255,13 +258,12 @@ fn beside_mpi(suffix: &str, backend: &str) {
         .env("OMPI_MCA_rmaps_base_oversubscribe", "1")
         .output()
         .expect("a launcher");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{text}{errors}");
-    let reports: Vec<Value> = serde_json::Deserializer::from_str(&text)
-        .into_iter()
-        .collect::<Result<_, _>>()
-        .expect("two reports");
+    assert!(output.status.success(), "{errors}");
+    let reports = [0, 1].map(|rank| {
+        let text = fs::read(directory.path().join(format!("report{rank}"))).expect("a report");
+        serde_json::from_slice::<Value>(&text).expect("JSON")
+    });
     let client = reports.iter().find(|report| !results(report).is_empty());
     let client = client.expect("a report with results");
     check(client, &[4096], "cuda-sim+sim-hca");
