@@ -37,6 +37,8 @@ const GPUNETIO: &str = "https://github.com/NVIDIA/nccl/blob/master/src/transport
 const UCX: &str = "https://github.com/openucx/ucx/blob/master/src/uct/ib/mlx5/gdaki/gdaki.c";
 const EFA: &str = "https://github.com/aws/aws-ofi-nccl/issues/1369";
 const OSMEMDESC: &str = "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/src/nvidia/arch/nvalloc/unix/src/osmemdesc.c";
+const NV_REG: &str =
+    "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/kernel-open/nvidia/nv-reg.h";
 const DEVX_RIGHTS: &str = "https://github.com/sgl-project/sglang/issues/12533";
 
 pub const STACKS: &[Stack] = &[
@@ -68,6 +70,11 @@ pub const STACKS: &[Stack] = &[
                 "rdma.uar-map",
                 "the driver registers the doorbell's page (IOMEMORY), tried with --live",
                 OSMEMDESC,
+            ),
+            needs(
+                "pcie.iommu",
+                "no IOMMU that translates, or DmaRemapPeerMmio=1 (the default), which maps the doorbell's page through it",
+                NV_REG,
             ),
             needs(
                 "rdma.register",
