@@ -244,6 +244,101 @@ fn probe_rdma_between_two_machines() {
         served[0],
         "two-guests-2 was the client and has the results; connections served here: 1."
     );
+    let sim = leads("sim");
+    for name in [
+        "validate.rc.write",
+        "validate.rc.read",
+        "validate.rc.send",
+        "rdma.staged.bandwidth",
+    ] {
+        let found = of(&sim, name);
+        let right =
+            |result: &&Value| result["verdict"] == "ok" && result["verified"] == result["bytes"];
+        assert!(!found.is_empty() && found.iter().all(right), "{found:#?}");
+    }
+    // GPU to GPU; if one end has no GPU, both ends report it.
+    let mixed = leads("mixed");
+    assert!(of(&mixed, "rdma.staged.bandwidth").is_empty());
+    for name in ["validate.rc.write", "validate.rc.read", "rdma.send.latency"] {
+        let found = of(&mixed, name);
+        let right =
+            |result: &&Value| result["verdict"] == "ok" && result["backend"] == "staged-sim";
+        assert!(!found.is_empty() && found.iter().all(right), "{found:#?}");
+    }
+    for (guest, which) in [(2, "local"), (1, "remote")] {
+        let notes = report(guest, "mixed")["notes"].to_string();
+        assert!(
+            notes.contains(&format!("the {which} GPU is SIMULATED")),
+            "{notes}"
+        );
+    }
+    // One end fails, and the other reports its failure.
+    let reason = |guest: u8, name: &str| -> String {
+        let report = report(guest, name);
+        let last = report["results"]
+            .as_array()
+            .and_then(|all| all.last().cloned());
+        last.and_then(|last| last["reason"].as_str().map(str::to_owned))
+            .unwrap_or_default()
+    };
+    assert_eq!(
+        reason(2, "no-gid"),
+        "port rxe0:1 has no GID at index 77: ibv_devinfo -v shows those it has"
+    );
+    assert_eq!(
+        reason(1, "no-gid"),
+        "the other end failed: port rxe0:1 has no GID at index 77: ibv_devinfo -v shows those it has"
+    );
+    let wrong = reason(2, "wrong");
+    assert!(
+        wrong.contains("rejected this client: the secrets differ"),
+        "{wrong}"
+    );
+    is_figure(&leads("curves"));
+    let other = reason(2, "other-probe");
+    assert!(other.contains("different probes"), "{other}");
+    let mtu = leads("mtu");
+    is_whole(&mtu, &[1, 4096, 65536], &[1], &[8, 65536]);
+    assert!(
+        mtu["notes"]
+            .to_string()
+            .contains("are 1024 and 512 bytes: 512 is used"),
+        "{}",
+        mtu["notes"]
+    );
+    assert!(
+        report(2, "interrupted")["notes"]
+            .to_string()
+            .contains("Interrupted")
+    );
+    assert!(
+        reason(1, "interrupted").contains("it was interrupted"),
+        "{}",
+        reason(1, "interrupted")
+    );
+}
+
+#[test]
+#[ignore = "needs qemu-system-x86_64, root"]
+fn manual_probe_rdma_counts_losses_between_two_machines() {
+    let files = in_machine("two-guests", "probe-rdma-loss", vec![built("gdr")]);
+    let report = |guest: u8, name: &str| {
+        json(
+            &files
+                .join(format!("guest{guest}"))
+                .join(format!("{name}.json")),
+        )
+    };
+    let leads = |name: &str| report(2, name);
+    let host = leads("host");
+    is_whole(&host, &[1, 4096, 65536], &[1], &[1, 4096, 65536]);
+    let subject = &of(&host, "validate.rc.write")[0]["subject"];
+    assert_eq!(subject, "rxe0:1 -> two-guests-1 rxe0:1");
+    let served = &report(1, "host")["notes"];
+    assert_eq!(
+        served[0],
+        "two-guests-2 was the client and has the results; connections served here: 1."
+    );
     // A clean cable loses nothing. A busy host may suspend a guest for longer than a timeout.
     let clean = rises(&host);
     let late = ["completer_retry_err", "duplicate_request"];
