@@ -8,20 +8,6 @@ meet
 GDR_PROBE_SECRET=5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a
 export GDR_PROBE_SECRET
 
-# This end's arguments in each round.
-side() {
-  name=$1
-  code=$2
-  shift 2
-  if [ "$GDR_GUEST" = 1 ]; then
-    gdr probe "$probe" --listen "$GDR_ADDRESS" --library-timeout 30 --format json "$@" >"/out/$name.json" 2>"/out/$name.txt"
-  else
-    gdr probe "$probe" "$GDR_PEER" --library-timeout 30 --format json "$@" >"/out/$name.json" 2>"/out/$name.txt"
-  fi
-  expect "$name" "$code" $?
-  cat "/out/$name.txt"
-}
-
 probe=rdma
 side host 0 --quick --memory host --size 1,4096,65536 --qps 2
 if [ "$GDR_GUEST" = 2 ]; then

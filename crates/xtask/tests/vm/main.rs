@@ -1,11 +1,12 @@
 //! gdr on a real kernel, in the virtual machines of `cargo xtask vm`, compared with lspci there.
 //!
-//! [`acs`]: ports. [`repairs`]: repairs of ports and modules. [`rdma`]: Soft-RoCE. [`gdrdrv`]: the fake gdrdrv driver. [`gdsync`]:
+//! [`acs`]: ports. [`repairs`]: repairs of ports and modules. [`rdma`]: Soft-RoCE. [`links`]: its links with faults. [`gdrdrv`]: the fake gdrdrv driver. [`gdsync`]:
 //! GPUDirect Async over the proxy.
 
 mod acs;
 mod gdrdrv;
 mod gdsync;
+mod links;
 mod rdma;
 mod repairs;
 

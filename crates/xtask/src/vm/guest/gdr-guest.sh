@@ -37,6 +37,20 @@ meet() {
   done
 }
 
+# One end of a probe between two guests: its name, its exit status, its options. Guest 1 is the server of probe $probe, guest 2 the client.
+side() {
+  name=$1
+  code=$2
+  shift 2
+  if [ "$GDR_GUEST" = 1 ]; then
+    gdr probe "$probe" --listen "$GDR_ADDRESS" --library-timeout 30 --format json "$@" >"/out/$name.json" 2>"/out/$name.txt"
+  else
+    gdr probe "$probe" "$GDR_PEER" --library-timeout 30 --format json "$@" >"/out/$name.json" 2>"/out/$name.txt"
+  fi
+  expect "$name" "$code" $?
+  cat "/out/$name.txt"
+}
+
 verdict() {
   verdict_rc=$?
   [ -z "$verdict_passed$verdict_failed" ] && fail "claims" "the script claimed nothing"
