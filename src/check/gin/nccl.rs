@@ -2,7 +2,7 @@
 
 use super::{LIBRARIES, version};
 use crate::check::{Ctx, Judgement, or_skip, unknown_if};
-use crate::model::{Area, Library};
+use crate::model::{Area, Library, Severity};
 
 /// The first with GIN in its device API (NCCL user guide, Device-Initiated Communication).
 const GIN: [u32; 3] = [2, 28, 7];
@@ -35,7 +35,10 @@ fn judge(library: &Library) -> Judgement {
         let message = format!(
             "NCCL {release} has GPU-initiated networking; the second version of DeepEP needs 2.30.4."
         );
-        Judgement::broken(subject, message).advice(update)
+        // Enough for all but DeepEP.
+        Judgement::broken(subject, message)
+            .weighing(Severity::Info)
+            .advice(update)
     } else {
         Judgement::pass(
             subject,
