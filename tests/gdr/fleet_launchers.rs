@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::support::{Gdr, free_port, gdr, scratch};
 
 const SNAPSHOT: &str = "tests/recorded/h200-x2/snapshot.json";
-const SECRET: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+pub const SECRET: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
 fn start(arguments: &[&str], variables: &[(&str, &str)]) -> Child {
     let mut gdr = Gdr::new()
@@ -24,7 +24,8 @@ fn start(arguments: &[&str], variables: &[(&str, &str)]) -> Child {
         .expect("gdr starts")
 }
 
-fn end(child: Child) -> (Option<i32>, String, String) {
+/// Exit status, standard output and standard error.
+pub fn end(child: Child) -> (Option<i32>, String, String) {
     let output = child.wait_with_output().expect("its output");
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     (

@@ -9,9 +9,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::fleet_launchers::{SECRET, end};
 use crate::support::{Gdr, free_port, gdr};
-
-const SECRET: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
 /// A fleet whose nodes are processes.
 struct Fleet {
@@ -68,16 +67,6 @@ impl Fleet {
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().expect("gdr starts")
     }
-}
-
-fn end(child: Child) -> (Option<i32>, String, String) {
-    let output = child.wait_with_output().expect("its output");
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    (
-        output.status.code(),
-        text(output.stdout),
-        text(output.stderr),
-    )
 }
 
 fn report((_, out, err): &(Option<i32>, String, String)) -> Value {

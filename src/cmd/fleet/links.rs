@@ -1,5 +1,6 @@
 //! `gdr fleet probe rdma`: the NICs of all nodes measure each other in rounds, and rank 0 names the parts at fault.
 
+use std::cell::OnceCell;
 use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
@@ -15,7 +16,7 @@ use crate::cmd::machine::Machine;
 use crate::cmd::probe::{Session, rdma_options};
 use crate::collect::CollectOptions;
 use crate::fleet::isolation::{Measurement, Nic};
-use crate::fleet::schedule::{Phase, schedule};
+use crate::fleet::schedule::{self, Phase, schedule};
 use crate::fleet::{Fleet, Links, topology};
 use crate::model::PROBE_SCHEMA;
 use crate::output::Progress;
@@ -104,6 +105,7 @@ pub fn run(
 struct Run {
     members: Vec<Measured>,
     measured: Vec<PairMeasured>,
+    schedule: Vec<schedule::Round>,
     is_complete: bool,
     notes: Vec<String>,
     seconds: f64,
@@ -120,6 +122,7 @@ fn lead(
     let interrupted = || node.interrupts.pending();
     let mut bar = Progress::new();
     let mut notes = Vec::new();
+    let planned = OnceCell::new();
     let (coordinated, own) = std::thread::scope(|scope| {
         let own = scope.spawn(|| take_part(node, meeting, timeouts.arrival, &mut |_| {}));
         let coordinated = coordinate(
@@ -127,7 +130,7 @@ fn lead(
             start.place.nodes.len(),
             (timeouts, &interrupted),
             &mut |text| notes.push(text),
-            &|nodes, rails| rounds(nodes, rails, quick),
+            &|nodes, rails| rounds(planned.get_or_init(|| schedule(nodes, rails, quick))),
             &mut |round, rounds| bar.show("fleet", "the nodes", round as u64, rounds as u64),
         );
         (coordinated, own.join())
@@ -145,6 +148,7 @@ fn lead(
     Ok(Run {
         members,
         measured,
+        schedule: planned.into_inner().unwrap_or_default(),
         is_complete,
         notes,
         seconds: 0.0,
@@ -163,8 +167,7 @@ fn fleet(
     let collected: Vec<Collected> = members
         .map(|member| collected(member, run.is_complete))
         .collect();
-    let mut links = links(names(&collected), &run.members, &run.measured, quick);
-    links.seconds = run.seconds;
+    let mut links = links(names(&collected), &run, quick);
     if let Some(text) = switches {
         let nics = nics(&links.nodes, &run.members);
         match topology::leaves(&text, &|list| expand(list), &nics) {
@@ -194,8 +197,8 @@ fn check(global: &Global, wanted: &RdmaProbe) -> anyhow::Result<()> {
         || wanted.remote_device.is_some()
     {
         bail!(
-            "the launcher says who works with whom: omit HOST, --listen, --rendezvous, --secret-file, --no-secret and \
-             --remote-device after --"
+            "gdr fleet probe chooses both ends of each connection: omit HOST, --listen, --rendezvous, --secret-file, --no-secret \
+             and --remote-device after --"
         );
     }
     let scope = &wanted.scope;
@@ -226,15 +229,14 @@ fn link_options(
     })
 }
 
-fn rounds(nodes: usize, rails: usize, quick: bool) -> Vec<Round> {
-    let rounds = schedule(nodes, rails, quick).into_iter();
-    rounds
-        .map(|round| Round {
-            together: round.phase == Phase::Together,
-            shift: round.shift,
-            pairs: round.pairs,
-        })
-        .collect()
+/// The schedule, as its nodes need it.
+fn rounds(schedule: &[schedule::Round]) -> Vec<Round> {
+    let rounds = schedule.iter().map(|round| Round {
+        together: round.phase == Phase::Together,
+        shift: round.shift,
+        pairs: round.pairs.clone(),
+    });
+    rounds.collect()
 }
 
 /// A node as a report of a probe.
@@ -275,29 +277,18 @@ fn nics(nodes: &[String], members: &[Measured]) -> Vec<(String, Vec<topology::Ni
     nodes.iter().cloned().zip(nics).collect()
 }
 
-fn links(
-    nodes: Vec<String>,
-    members: &[Measured],
-    measured: &[PairMeasured],
-    quick: bool,
-) -> Links {
-    let able = members
-        .iter()
-        .filter(|member| member.ready.is_some())
-        .count();
-    let nics = members.iter().map(|member| {
+fn links(nodes: Vec<String>, run: &Run, quick: bool) -> Links {
+    let nics = run.members.iter().map(|member| {
         let ready = member.ready.iter();
         ready
             .flat_map(|ready| &ready.nics)
             .map(|nic| nic.subject.clone())
             .collect()
     });
-    let nics: Vec<Vec<String>> = nics.collect();
-    let rails = nics.iter().map(Vec::len).max().unwrap_or(0);
-    let rounds = schedule(able, rails, quick);
     let nic = |(node, rail)| Nic { node, rail };
     let measurement = |pair: &PairMeasured| Measurement {
-        phase: rounds
+        phase: run
+            .schedule
             .get(pair.round)
             .map_or(Phase::Alone, |round| round.phase),
         client: nic(pair.client),
@@ -308,17 +299,17 @@ fn links(
         lost: pair.figures.lost,
         failed: pair.figures.failed.is_some(),
     };
-    let reasons = measured.iter().enumerate();
+    let reasons = run.measured.iter().enumerate();
     Links {
         nodes,
-        nics,
+        nics: nics.collect(),
         leaves: Vec::new(),
-        measurements: measured.iter().map(measurement).collect(),
+        measurements: run.measured.iter().map(measurement).collect(),
         reasons: reasons
             .filter_map(|(at, pair)| Some((at, pair.figures.failed.clone()?)))
             .collect(),
-        rounds: rounds.len(),
+        rounds: run.schedule.len(),
         quick,
-        seconds: 0.0,
+        seconds: run.seconds,
     }
 }

@@ -66,7 +66,7 @@ fn modes(session: &Session<'_>, reporter: &mut Reporter<'_>, rings: bool) -> Res
     Ok(())
 }
 
-/// Reports the figure of a case, or why there is none. Only a lost context ends the part.
+/// Reports the figure of a case, or the reason why it has no figure. Only a lost context ends the part.
 fn measure(
     session: &Session<'_>,
     reporter: &mut Reporter<'_>,
