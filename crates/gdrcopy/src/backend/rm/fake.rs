@@ -1,6 +1,8 @@
 //! Fake resource manager and CUDA: their memory is files, and they enforce the rules of the real
 //! ones.
 
+mod bench;
+
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -9,11 +11,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use gdr_sys::rm::{self, Status};
-use gpu::pointer::ScratchKind;
 use gpu::{DevicePtr, PciAddress};
 
 use super::calls::{Answer, Caller, Calls, Card, Export, RmError, Surface};
-use super::owner::{Allocation, AllocationKind, Bench, Own, Owner, Retained};
+use super::owner::{Allocation, AllocationKind, Bench, Owner, Retained};
 use super::{Rm, Shared};
 use crate::vma::Vma;
 
@@ -556,58 +557,6 @@ struct Structure(u64);
 impl Retained for Structure {
     fn address(&self) -> u64 {
         self.0
-    }
-}
-
-impl Bench for Fake {
-    fn scratch(&self, kind: ScratchKind, bytes: usize) -> Result<Own, gpu::Error> {
-        let kind = match kind {
-            ScratchKind::Malloc => AllocationKind::Malloc,
-            ScratchKind::Create { exportable } => AllocationKind::Create { exportable },
-        };
-        let address = self.allocate(kind, bytes as u64);
-        let bytes = match kind {
-            AllocationKind::Create { .. } => bytes.next_multiple_of(BLOCK as usize),
-            _ => bytes,
-        };
-        Ok(Own {
-            address,
-            bytes,
-            scratch: None,
-        })
-    }
-
-    fn unmapped(&self, bytes: usize) -> Result<(Box<dyn Retained>, usize), gpu::Error> {
-        let kind = ScratchKind::Create { exportable: false };
-        let own = self.scratch(kind, bytes)?;
-        Ok((self.retain(own.address)?, own.bytes))
-    }
-
-    fn scratch_pool(&self, _sizes: &[usize]) -> Result<Vec<Own>, gpu::Error> {
-        Ok(Vec::new())
-    }
-
-    fn write(&self, own: &Own, bytes: &[u8]) -> Result<(), gpu::Error> {
-        self.poke(own.address, bytes);
-        Ok(())
-    }
-
-    fn read_each(&self, parts: &mut [(DevicePtr, &mut [u8])]) -> Result<(), gpu::Error> {
-        for (address, bytes) in parts {
-            if self.world().find(*address).is_none() {
-                // CUDA's result for a freed address.
-                return Err(gpu::Error::Copy {
-                    address: *address,
-                    bytes: bytes.len(),
-                    source: gpu::Failure::Returned {
-                        function: "cuMemcpyDtoHAsync_v2",
-                        result: gdr_sys::cuda::CuResult::INVALID_VALUE,
-                    },
-                });
-            }
-            self.peek(*address, bytes);
-        }
-        Ok(())
     }
 }
 
