@@ -6,12 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gdrcopy::{Gdr, MapRequest, Mapping, PinFlags};
-use gpu::{DevicePtr, Registration, bytes, foreign, pointer};
+use gpu::{DevicePtr, bytes, foreign, pointer};
 use process::PerProcess;
 
 use crate::abi;
 use crate::call_error::CallError;
-use crate::registry::{self, Lookup};
+use crate::registry;
+
+/// How many addresses with registrations of unmapped memory [`allocate_host`] skips.
+const STALE_REGISTRATIONS: usize = 64;
 
 struct Table {
     /// Opened for the first GPU memory; it does not use CUDA.
@@ -106,17 +109,28 @@ pub(crate) fn gdr() -> Result<Gdr, CallError> {
 pub(crate) fn allocate_host(bytes: usize, flags: i32) -> Result<abi::MemDesc, CallError> {
     let length = bytes.checked_next_multiple_of(registry::page());
     let length = length.ok_or(CallError::HostMemory { bytes })?;
-    let start = map(length).ok_or(CallError::HostMemory { bytes })?;
-    let address = start.expose_provenance();
-    // SAFETY: the memory is mapped, and is unmapped only after its registration has ended.
-    let device = unsafe { Lookup::default().device_address(address, length, Registration::Memory) };
-    let device = device.inspect_err(|_| {
-        // SAFETY: not used elsewhere. Its error is ignored: the first one is reported.
-        let _ = unsafe { registry::forget(address..address + length) };
-        // SAFETY: as above.
+    let mut stale = Vec::new();
+    let mapped = loop {
+        let Some(start) = map(length) else {
+            break Err(CallError::HostMemory { bytes });
+        };
+        // SAFETY: the memory is mapped, and is unmapped only after its registration has ended.
+        match unsafe { registry::register_new(start.expose_provenance(), length) } {
+            Ok(Some(device)) => break Ok((start, device)),
+            Ok(None) if stale.len() < STALE_REGISTRATIONS => stale.push(start),
+            failed => {
+                stale.push(start);
+                break Err(failed.err().unwrap_or(CallError::HostMemory { bytes }));
+            }
+        }
+    };
+    // Only now: the kernel would return the same address again.
+    for start in stale {
+        // SAFETY: mapped above and not used.
         unsafe { unmap(start, length) };
-    })?;
-    table().host.insert(address, length);
+    }
+    let (start, device) = mapped?;
+    table().host.insert(start.addr(), length);
     Ok(abi::MemDesc {
         d_ptr: device.get(),
         h_ptr: start,

@@ -63,6 +63,34 @@ impl Lookup {
     }
 }
 
+/// Registers whole pages that were just mapped and returns their GPU address. `None` if CUDA has a registration at their addresses:
+/// of memory that was unmapped while registered.
+///
+/// # Safety
+///
+/// They stay mapped until [`forget`].
+pub(crate) unsafe fn register_new(
+    start: usize,
+    bytes: usize,
+) -> Result<Option<DevicePtr>, CallError> {
+    let new = start..start + bytes;
+    let mut ranges = ranges();
+    for known in ranges.overlapping(&new) {
+        ranges.remove(known);
+    }
+    // SAFETY: the caller's promise.
+    let owner = unsafe { foreign::register(pointer(start), bytes, Registration::Memory) };
+    let owner = owner.map_err(CallError::cuda("register host memory"))?;
+    if owner == Owner::Others {
+        return Ok(None);
+    }
+    keep(&mut ranges, new, owner);
+    gpu_address(start, bytes).map(Some).inspect_err(|_| {
+        // SAFETY: registered above and not used. Its error is ignored: the first one is reported.
+        let _ = unsafe { remove(&mut ranges, &(start..start + bytes)) };
+    })
+}
+
 /// Ends this library's registrations in memory that is about to be freed. On error the memory must not be freed: a GPU would keep
 /// access to pages whose address may be reused.
 ///

@@ -315,7 +315,8 @@ impl Drop for Registered {
     }
 }
 
-fn is_registered_already(error: &Error) -> bool {
+/// True if the pages were already registered.
+pub(crate) fn is_registered_already(error: &Error) -> bool {
     let results = [
         CuResult::HOST_MEMORY_ALREADY_REGISTERED,
         CuResult::ALREADY_MAPPED,

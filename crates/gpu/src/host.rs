@@ -6,9 +6,12 @@ use std::sync::Arc;
 use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::backend::{HostBlock, Registration};
-use crate::borrowed::Share;
+use crate::borrowed::{Share, is_registered_already};
 use crate::memory::{aligned, check_range};
 use crate::{DevicePtr, Error, Gpu, bytes};
+
+/// How many addresses with registrations of unmapped memory [`HostMemory::registered`] skips.
+const STALE_REGISTRATIONS: usize = 64;
 
 /// Host memory. Clones share it.
 ///
@@ -67,22 +70,36 @@ impl HostMemory {
     }
 
     pub(crate) fn registered(gpu: Gpu, bytes: usize) -> Result<Self, Error> {
-        let start = map(bytes)?;
-        // SAFETY: we own the mapping; only drop unmaps it, after unregistering it.
-        match unsafe { gpu.backend().register(start, bytes, Registration::Memory) } {
-            Ok(device) => {
-                let block = HostBlock {
-                    start,
-                    device,
-                    bytes,
-                };
-                Ok(Self::new(gpu, block, Origin::Registered))
+        let mut rejected = Vec::new();
+        let block = loop {
+            let start = match map(bytes) {
+                Ok(start) => start,
+                Err(error) => break Err(error),
+            };
+            // SAFETY: we own the mapping; only drop unmaps it, after unregistering it.
+            match unsafe { gpu.backend().register(start, bytes, Registration::Memory) } {
+                Ok(device) => {
+                    break Ok(HostBlock {
+                        start,
+                        device,
+                        bytes,
+                    });
+                }
+                Err(error) => {
+                    rejected.push(start);
+                    // A new mapping that is already registered: other code unmapped memory without
+                    // unregistering it. Addresses are tried until one is free.
+                    if !is_registered_already(&error) || rejected.len() > STALE_REGISTRATIONS {
+                        break Err(error);
+                    }
+                }
             }
-            Err(error) => {
-                unmap(start, bytes);
-                Err(error)
-            }
+        };
+        // Only now: the kernel would return the same address again.
+        for start in rejected {
+            unmap(start, bytes);
         }
+        Ok(Self::new(gpu, block?, Origin::Registered))
     }
 
     /// Wraps memory that `share` keeps alive, at device address `device` if registered.

@@ -99,6 +99,12 @@ fn mlx5_backend_behaves_the_same() {
     }
 }
 
+#[test]
+#[ignore = "needs a C compiler, libibverbs-dev"]
+fn memory_unmapped_while_registered_is_not_used() {
+    check("stale", &machine());
+}
+
 /// Over a simulated libibverbs, whose devices send datagrams to themselves.
 #[test]
 #[ignore = "needs a C compiler, libibverbs-dev"]
