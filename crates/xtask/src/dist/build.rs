@@ -3,6 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -34,6 +35,7 @@ pub fn build(args: &Args, release: &Release, arch: Arch) -> anyhow::Result<Built
         .iter()
         .flat_map(|library| ["--package".to_owned(), library.package()])
         .collect();
+    let python = python(&directory)?;
     // A panic ends the program; the libraries unwind.
     let profiles = match args.profile.as_str() {
         DIST => vec![(PROGRAM, program), (DIST, libraries)],
@@ -48,6 +50,8 @@ pub fn build(args: &Args, release: &Release, arch: Arch) -> anyhow::Result<Built
             .args(packages)
             .current_dir(&source)
             .env("CARGO_TARGET_DIR", &directory)
+            .env("CARGO_ZIGBUILD_PYTHON_PATH", &python)
+            .env("ZIG_GLOBAL_CACHE_DIR", directory.join("zig"))
             .env("CARGO_INCREMENTAL", "0")
             .env("CARGO_ENCODED_RUSTFLAGS", flags(&source, profile)?)
             .env("GDR_COMMIT", &release.commit)
@@ -84,6 +88,23 @@ pub fn build(args: &Args, release: &Release, arch: Arch) -> anyhow::Result<Built
         libraries,
         debug,
     })
+}
+
+/// A Python that cargo-zigbuild starts zig with, in zig's own directory when it links: zig compiles libunwind then, and its debug
+/// information holds the working directory, on which the build id depends.
+fn python(directory: &Path) -> anyhow::Result<PathBuf> {
+    const SCRIPT: &str = r#"#!/bin/sh
+case " $* " in
+*" -c "*) ;;
+*) cd "$(python3 -c 'import ziglang, os; print(os.path.dirname(ziglang.__file__))')" || exit ;;
+esac
+exec python3 "$@"
+"#;
+    fs::create_dir_all(directory)?;
+    let path = directory.join("python");
+    fs::write(&path, SCRIPT)?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+    Ok(path)
 }
 
 /// Flags that keep the paths of this machine out of the files, and tables that nothing reads.
