@@ -140,12 +140,22 @@ impl CompletionQueue {
     /// # Errors
     ///
     /// [`Error::Overrun`]; [`Error::Wire`] for a malformed CQE, which is not consumed.
+    #[inline]
     pub fn poll(&mut self) -> Result<Option<Completion>, Error> {
+        // Most polls end here.
+        match self.new_word(self.consumer)? {
+            Some(word) => self.take(word),
+            None => Ok(None),
+        }
+    }
+
+    /// Takes the next completion, whose word has changed.
+    fn take(&mut self, word: u32) -> Result<Option<Completion>, Error> {
         let n = self.consumer;
         if self.is_waited(n)? {
             return Ok(None);
         }
-        let Some((completion, word)) = self.look(n)? else {
+        let Some(completion) = self.read(n, word)? else {
             return Ok(None);
         };
         let slot = self.slot(n);
@@ -171,7 +181,20 @@ impl CompletionQueue {
     ///
     /// As [`Self::poll`].
     pub fn peek(&self) -> Result<Option<Completion>, Error> {
-        Ok(self.look(self.consumer)?.map(|(completion, _)| completion))
+        match self.new_word(self.consumer)? {
+            Some(word) => self.read(self.consumer, word),
+            None => Ok(None),
+        }
+    }
+
+    /// False if [`Self::poll`] and [`Self::peek`] return `None`. Faster than either.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::is_held`].
+    #[inline]
+    pub fn may_have_next(&self) -> Result<bool, Error> {
+        Ok(self.new_word(self.consumer)?.is_some())
     }
 
     /// True if a stream has a wait for the next completion that is not over.
@@ -183,22 +206,25 @@ impl CompletionQueue {
         self.is_waited(self.consumer)
     }
 
-    /// The `n`th completion and its polled word.
-    fn look(&self, n: u32) -> Result<Option<(Completion, u32)>, Error> {
+    /// The polled word of the `n`th completion, if it has changed: the owner bit of a new CQE differs from that of the one before in
+    /// its slot.
+    #[inline]
+    fn new_word(&self, n: u32) -> Result<Option<u32>, Error> {
         let slot = self.slot(n);
-        // The word first: the NIC writes it last.
         let word = self.parts.ring.load_u32(slot * BLOCK + WATCHED)?;
-        // The owner bit of a new CQE differs from that of the one before in this slot.
-        if self.seen.get(slot) == Some(&word) {
-            return Ok(None);
-        }
+        Ok((self.seen.get(slot) != Some(&word)).then_some(word))
+    }
+
+    /// The `n`th completion, if it is written. The word was read first: the NIC writes it last.
+    fn read(&self, n: u32, word: u32) -> Result<Option<Completion>, Error> {
+        let slot = self.slot(n);
         let mut bytes = [0; BLOCK];
         self.parts.ring.read(slot * BLOCK, &mut bytes)?;
         for (to, from) in bytes.iter_mut().skip(WATCHED).zip(word.to_ne_bytes()) {
             *to = from;
         }
         if self.depth.is_written(n, owner_of(&bytes)) {
-            return Ok(Some((Completion::decode(&bytes)?, word)));
+            return Ok(Some(Completion::decode(&bytes)?));
         }
         if owner_of(&bytes) >> 4 == INITIAL_OWNER >> 4 {
             return Ok(None);

@@ -10,16 +10,33 @@ use super::{Direction, Entry, Lane, Outcome, Peer, Requests, Unposted, pause};
 use crate::error::Cause;
 use crate::{Error, Failure};
 
-/// Polls of a wait between two readings of the clock, which takes as long as several of them.
+/// Polls of the awaited queue between two readings of the clock and polls of both queues, which take as long as several of them.
 const POLLS: usize = 8;
 /// How long a failed connection's HCA may take to flush its work. Kernels and NICs flush at once; a stream that has not reached its wait
 /// may hold completions back.
 const FLUSH: Duration = Duration::from_millis(200);
 
+impl Lane {
+    /// False if no request of this direction has completed since the last poll.
+    fn may_have_completion(&self, direction: Direction) -> bool {
+        std::hint::spin_loop();
+        let Some(pair) = &self.pair else {
+            return false;
+        };
+        let queue = match direction {
+            Direction::Sends => &pair.send_completions,
+            Direction::Receives => &pair.receive_completions,
+        };
+        // A poll returns the error.
+        queue.may_have_next().unwrap_or(true)
+    }
+}
+
 impl Peer {
     /// Waits for a request by the CPU: the bytes of its message.
     pub fn wait(&self, direction: Direction, request: u64) -> Result<u64, Error> {
         let mut start = None;
+        let mut turns = 0_usize;
         let timeout = self.settings.timeout;
         let mut lane = self.lane();
         let requests = lane.of(direction);
@@ -31,16 +48,20 @@ impl Peer {
             return Err(Error::NotPosted { request });
         }
         loop {
-            for _ in 0..POLLS {
-                self.progress(&mut lane);
-                let requests = lane.of(direction);
-                if let Some(outcome) = requests.outcomes.remove(&request) {
-                    return Ok(outcome.result?);
-                }
-                if requests.position(request).is_none() {
-                    return Err(Error::Ended { request });
-                }
-                std::hint::spin_loop();
+            self.progress(&mut lane);
+            let requests = lane.of(direction);
+            if let Some(outcome) = requests.take_outcome(request) {
+                return Ok(outcome.result?);
+            }
+            if requests.position(request).is_none() {
+                return Err(Error::Ended { request });
+            }
+            // A completion that a stream waits for stays in its queue.
+            turns += 1;
+            if !turns.is_multiple_of(POLLS)
+                && (0..POLLS).any(|_| lane.may_have_completion(direction))
+            {
+                continue;
             }
             let waited = start.get_or_insert_with(Instant::now).elapsed();
             if waited >= timeout {
@@ -65,7 +86,7 @@ impl Peer {
     pub fn forget(&self, direction: Direction, request: u64) {
         let mut lane = self.lane();
         let requests = lane.of(direction);
-        if requests.outcomes.remove(&request).is_some() {
+        if requests.take_outcome(request).is_some() {
             return;
         }
         let last = requests.entries.back().map(|entry| entry.request);
@@ -92,7 +113,10 @@ impl Peer {
         if lane.failed.is_some() {
             return;
         }
-        let rung = lane.ring_deferred();
+        let rung = match lane.deferred.is_empty() {
+            true => Ok(()),
+            false => lane.ring_deferred(),
+        };
         let polled = rung.and_then(|()| self.poll(lane));
         match polled {
             Ok(None) => {}
@@ -127,23 +151,26 @@ impl Peer {
         number: u64,
         completion: &Completion,
     ) -> Option<Failure> {
-        while let Some(entry) = requests.entries.pop_front_if(|entry| entry.number < number) {
-            requests.keep(&entry, Ok(0));
-        }
         let is_over = |unposted: &mut Unposted| unposted.prepared.number() <= number;
         while requests.unposted.pop_front_if(is_over).is_some() {}
-        let entry = requests
+        let mut failure = None;
+        while let Some(entry) = requests
             .entries
-            .pop_front_if(|entry| entry.number == number)?;
-        let outcome = match completion.event.failed() {
-            Some(failed) => {
-                let cause = Cause::of(entry.operation, failed.syndrome, failed.vendor);
-                Err(self.failure(&entry, cause))
-            }
-            None => self.arrive(&entry, completion.bytes.into()),
-        };
-        let failure = outcome.as_ref().err().cloned();
-        requests.keep(&entry, outcome);
+            .front()
+            .filter(|entry| entry.number <= number)
+        {
+            let result = match completion.event.failed() {
+                _ if entry.number < number => Ok(0),
+                None => self.arrive(entry, completion.bytes.into()),
+                Some(failed) => {
+                    let cause = Cause::of(entry.operation, failed.syndrome, failed.vendor);
+                    Err(self.failure(entry, cause))
+                }
+            };
+            failure = result.as_ref().err().cloned();
+            keep(&mut requests.outcomes, entry, result);
+            requests.entries.pop_front();
+        }
         failure
     }
 
@@ -219,7 +246,7 @@ impl Peer {
                 let waits = entry.wait.take().map(|open| open.wait);
                 lane.released.extend(waits);
                 let failure = self.failure(&entry, Cause::Flushed);
-                lane.of(direction).keep(&entry, Err(failure));
+                keep(&mut lane.of(direction).outcomes, &entry, Err(failure));
             }
         }
         let first: Arc<str> = words.into();
@@ -231,7 +258,7 @@ impl Peer {
             }
         }
         if let Some((direction, failure)) = culprit
-            && let Some(outcome) = lane.of(direction).outcomes.get_mut(&failure.request)
+            && let Some(outcome) = lane.of(direction).outcome(failure.request)
             && let Err(flushed) = &mut outcome.result
             && flushed.cause == Cause::Flushed
         {
@@ -241,13 +268,13 @@ impl Peer {
     }
 }
 
-impl Requests {
-    /// Keeps an outcome for the request's handle.
-    fn keep(&mut self, entry: &Entry, result: Result<u64, Failure>) {
-        if !entry.is_forgotten {
-            let was_waited = entry.wait.is_some();
-            let outcome = Outcome { result, was_waited };
-            self.outcomes.insert(entry.request, outcome);
-        }
+/// Keeps an outcome for the request's handle. Requests end in the order of their numbers.
+fn keep(outcomes: &mut VecDeque<Outcome>, entry: &Entry, result: Result<u64, Failure>) {
+    if !entry.is_forgotten {
+        outcomes.push_back(Outcome {
+            request: entry.request,
+            result,
+            was_waited: entry.wait.is_some(),
+        });
     }
 }

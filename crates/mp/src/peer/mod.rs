@@ -5,7 +5,7 @@ mod end;
 mod post;
 mod wait;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -93,13 +93,14 @@ struct Requests {
     unsignalled: usize,
     /// Those whose doorbells nobody has got yet, in order.
     unposted: VecDeque<Unposted>,
-    /// Of ended requests that nobody has waited for.
-    outcomes: BTreeMap<u64, Outcome>,
+    /// Of ended requests that nobody has waited for, in order.
+    outcomes: VecDeque<Outcome>,
 }
 
 /// How a request ended.
 #[derive(Debug)]
 struct Outcome {
+    request: u64,
     result: Result<u64, Failure>,
     /// A stream or kernel has waited for it.
     was_waited: bool,
@@ -118,7 +119,8 @@ struct Entry {
     operation: Operation,
     bytes: u64,
     region: Region,
-    wait: Option<OpenWait>,
+    /// Boxed: most requests have none.
+    wait: Option<Box<OpenWait>>,
     /// The blocks, if the memory is staged: copied to the host before a send or put, to the GPU after a receive or get.
     staged: Vec<Range<usize>>,
     /// Its handle was dropped.
@@ -176,6 +178,23 @@ impl Requests {
         self.unposted.remove(found.ok()?)
     }
 
+    fn outcome(&mut self, request: u64) -> Option<&mut Outcome> {
+        let position = self.outcome_position(request)?;
+        self.outcomes.get_mut(position)
+    }
+
+    fn take_outcome(&mut self, request: u64) -> Option<Outcome> {
+        let position = self.outcome_position(request)?;
+        self.outcomes.remove(position)
+    }
+
+    fn outcome_position(&self, request: u64) -> Option<usize> {
+        let found = self
+            .outcomes
+            .binary_search_by_key(&request, |outcome| outcome.request);
+        found.ok()
+    }
+
     fn has_posted(&self) -> bool {
         self.entries.len() > self.unposted.len()
     }
@@ -224,8 +243,8 @@ impl Lane {
         let (sends, receives) = (&mut self.sends, &mut self.receives);
         sends
             .outcomes
-            .values_mut()
-            .chain(receives.outcomes.values_mut())
+            .iter_mut()
+            .chain(&mut receives.outcomes)
             .map(|outcome| &mut outcome.result)
     }
 }

@@ -304,9 +304,6 @@ impl Lane {
 
     /// Rings the deferred doorbells for which all WQEs before are posted and rung.
     pub(super) fn ring_deferred(&mut self) -> Result<(), Error> {
-        if self.deferred.is_empty() {
-            return Ok(());
-        }
         if let Some(given) = &self.on_stream {
             if !given.is_rung()? {
                 return Ok(());

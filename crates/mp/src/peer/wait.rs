@@ -88,7 +88,7 @@ impl Peer {
             Direction::Sends => &mut lane.sends,
             Direction::Receives => &mut lane.receives,
         };
-        if let Some(outcome) = requests.outcomes.get_mut(&request) {
+        if let Some(outcome) = requests.outcome(request) {
             return match &outcome.result {
                 Err(failure) => Err(failure.clone().into()),
                 Ok(_) if std::mem::replace(&mut outcome.was_waited, true) => {
@@ -119,10 +119,10 @@ impl Peer {
         };
         let wait = queue.take_wait_for(completion)?;
         let now = Instant::now();
-        entry.wait = Some(OpenWait {
+        entry.wait = Some(Box::new(OpenWait {
             wait: wait.clone(),
             deadline: (!is_queued).then(|| now + self.settings.timeout),
-        });
+        }));
         Ok(Some(wait))
     }
 
