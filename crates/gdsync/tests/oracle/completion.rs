@@ -1,5 +1,5 @@
 //! Our CQEs polled by Debian's provider: `ibv_poll_cq` accepts each in its pass only, and reports what rdma-core's source
-//! specifies (`outcome`). The kernel that drives a send queue polls the same bytes, and finds the same.
+//! specifies (`outcome`). The kernel that drives a send queue polls the same bytes, and finds the same; so does `poll` of gdsync/device.cuh.
 
 use std::collections::VecDeque;
 use std::ffi::c_int;
@@ -9,6 +9,7 @@ use gdsync::wire::{INITIAL_OWNER, WATCHED};
 use gpu::PostEnd;
 use ibverbs_sys as ib;
 
+use crate::device::{Answer, DevicePoller};
 use crate::encode;
 use crate::inside::inside;
 use crate::kernel::Poller;
@@ -80,9 +81,9 @@ fn every_error() {
     inside("completion::every_error", &[], errors);
 }
 
-/// Each CQE is polled by the kernel and by the provider, before and after it is written.
+/// Each CQE is polled by the kernel, by device.cuh and by the provider, before and after it is written.
 #[test]
-#[ignore = "needs libmlx5"]
+#[ignore = "needs libmlx5, a C++ compiler, libibverbs-dev"]
 fn kernel_polls_like_the_provider() {
     inside(
         "completion::kernel_polls_like_the_provider",
@@ -274,6 +275,7 @@ fn kernel_and_provider() {
     let mut random = Random(0x6b65_726e);
     let mut bench = Bench::new();
     let poller = Poller::new(ENTRIES);
+    let mut device = DevicePoller::new();
     // Requests by 60, so that their counter begins again below.
     for _ in 0..1_080 {
         let mut entry = entry(&mut random, &[opcode::REQUESTER], bench.pair.user_index);
@@ -306,12 +308,15 @@ fn kernel_and_provider() {
             }
             let found = poller.poll(&cqes(&bench), polled, entry.counter);
             assert_eq!(found, (PostEnd::Late, None), "{polled}: {entry:#x?}");
+            let found = device.poll(&cqes(&bench), polled);
+            assert_eq!(found, Answer::Late, "{polled}: {entry:#x?}");
             let provided = provided(&bench, &sends, entry.syndrome);
             assert_eq!(provided, PostEnd::Late, "{polled}");
         }
         bench.put(&entry);
         let bytes = cqes(&bench);
         let (end, record) = poller.poll(&bytes, polled, entry.counter);
+        let by_device = device.poll(&bytes, polled);
         let (other, _) = poller.poll(&bytes, polled, before.wrapping_sub(1));
         let provided = provided(&bench, &sends, entry.syndrome);
         let taken = bench.queue.record.four(0);
@@ -320,12 +325,14 @@ fn kernel_and_provider() {
                 assert_eq!(counter, entry.counter, "{polled}");
                 // The request that the kernel waits for, whose CQE it counts like the provider.
                 assert_eq!((end, record), (PostEnd::Done, Some(taken)), "{polled}");
+                assert_eq!(by_device, Answer::Done(taken), "{polled}");
                 // Another request, by its counter.
                 assert_eq!(other, provided, "{polled}");
                 counts[0] += 1;
             }
             failed => {
                 assert_eq!((end, record), (failed, None), "{polled}: {entry:#x?}");
+                assert_eq!(by_device, Answer::Failed(entry.syndrome), "{polled}");
                 assert_eq!(other, failed, "{polled}");
                 counts[1] += 1;
             }
