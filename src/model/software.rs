@@ -42,6 +42,8 @@ pub enum Found {
     Directory,
     /// In a Python package, which loads it by path.
     PythonPackage,
+    /// In the directory of its package, where the loader does not look.
+    Unlisted,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -66,9 +68,9 @@ impl Software {
         self.picked(name).into_iter().chain(packaged)
     }
 
-    /// The loader's choice; it does not search Python packages.
+    /// The loader's choice; it does not search packages.
     pub fn picked<'a>(&'a self, name: &'a str) -> Option<&'a Library> {
         self.all(name)
-            .find(|library| library.found != Found::PythonPackage)
+            .find(|library| !matches!(library.found, Found::PythonPackage | Found::Unlisted))
     }
 }

@@ -202,6 +202,7 @@ fn list_names_every_check() {
         "gin.architecture",
         "gin.nvshmem",
         "gin.nccl",
+        "gin.doca",
         "gin.ucx",
         "mpi.cuda-aware",
         "tools.perftest",

@@ -454,3 +454,30 @@ fn reports_lost_and_rejected_work() {
         assert_eq!(named(&report, "async.poll.host.latency")["verdict"], "ok");
     }
 }
+
+/// Kernels drive the NIC, without a doorbell record where its firmware can; elsewhere the report says why not, and nothing has failed.
+#[test]
+#[ignore = "needs libmlx5"]
+fn kernels_without_a_doorbell_record() {
+    let devx = ("FAKE_UVERBS_DEVX", "1");
+    let recordless = ("FAKE_UVERBS_RECORDLESS", "1");
+    for (kernel, verdict, reason) in [
+        (&[devx, recordless][..], "ok", ""),
+        (&[devx], "not_measured", "send_dbr_mode_no_dbr_ext"),
+        (&[], "not_measured", "need DEVX commands"),
+    ] {
+        let (run, report) = with_mlx5(kernel, &["--kernel"]);
+        assert_eq!(run.code, 0, "{report:#} {}", run.stderr);
+        for figure in ["latency", "rate"] {
+            let found = named(&report, &format!("async.kernel.recordless.{figure}"));
+            let why = found["reason"].as_str().unwrap_or_default();
+            assert!(
+                found["verdict"] == verdict && why.contains(reason),
+                "{found:#}"
+            );
+            assert_eq!(found["verified"] == 0, verdict != "ok", "{found:#}");
+            let plain = named(&report, &format!("async.kernel.thread.{figure}"));
+            assert_eq!(plain["verdict"], "ok", "{plain:#}");
+        }
+    }
+}

@@ -21,6 +21,7 @@
 //! | `FAKE_UVERBS_PEERS=DIRECTORY` | the InfiniBand ports of all processes with this directory reach each other; each has a LID of its own |
 //! | `FAKE_UVERBS_DENY=dynamic` | mapping register pages for thread domains fails with EPERM; `all`: every page |
 //! | `FAKE_UVERBS_DEVX=1` | the kernel has DEVX; `old`: DEVX without UMEM from dma-bufs |
+//! | `FAKE_UVERBS_RECORDLESS=1` | the firmware makes queue pairs whose send queue has no doorbell record |
 //! | `FAKE_UVERBS_DEVX_REFUSE=O:S:Y` | the firmware rejects command O with status S and syndrome Y, all hexadecimal |
 //! | `FAKE_UVERBS_DMABUF=P:D` | UMEM from a dma-buf fails with error number P if the fake CUDA exported it with the PCIe mapping, else with D; 0: it works |
 //! | `FAKE_UVERBS_TRACE=1` | logs each command to standard error |

@@ -34,6 +34,8 @@ pub struct Switches {
     /// `FAKE_UVERBS_NIC=1`.
     pub executes: bool,
     pub is_traced: bool,
+    /// `FAKE_UVERBS_RECORDLESS=1`: queue pairs can have a send queue without a doorbell record.
+    pub has_recordless_queues: bool,
     pub denied: Denied,
     /// `FAKE_UVERBS_DMABUF`: errors of UMEM from a dma-buf with the PCIe mapping, and with the default one; 0 is none.
     pub dmabuf: [i32; 2],
@@ -67,6 +69,7 @@ pub fn switches() -> &'static Switches {
         let value = |name: &str| std::env::var(name).unwrap_or_default();
         Switches {
             executes: value("FAKE_UVERBS_NIC") == "1",
+            has_recordless_queues: value("FAKE_UVERBS_RECORDLESS") == "1",
             is_traced: std::env::var_os("FAKE_UVERBS_TRACE").is_some(),
             denied: match value("FAKE_UVERBS_DENY").as_str() {
                 "dynamic" => Denied::Dynamic,

@@ -56,7 +56,7 @@ pub fn queue(
     let requests = requests.iter().map(request);
     Ok(DeviceQueue {
         ring: range(&send.ring)?,
-        record: Some(range(&send.record)?),
+        record: send.has_record.then(|| range(&send.record)).transpose()?,
         register: range(register)?,
         flame,
         completions: range(&completions.ring)?,

@@ -33,7 +33,7 @@ fn judge(subject: String, found: ComputeCapability) -> Judgement {
         return Judgement::broken(subject, message).advice("Use a GPU of a later generation.");
     }
     if found < HOPPER {
-        let message = "NVSHMEM, NCCL's GIN and DOCA GPUNetIO have kernels for it, and DeepEP has none: it needs a Hopper or later.";
+        let message = "NVSHMEM, NCCL's GIN and DOCA GPUNetIO have kernels for it. DeepEP's kernels between nodes need a Hopper or later.";
         return Judgement::info(subject, message);
     }
     Judgement::pass(

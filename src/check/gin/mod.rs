@@ -2,6 +2,7 @@
 //! families judge. [`STACKS`] has all that each of them needs.
 
 mod architecture;
+mod doca;
 mod nccl;
 mod nvshmem;
 mod stacks;
@@ -10,6 +11,7 @@ mod ucx;
 use super::{Check, Source};
 use crate::model::{Library, Severity};
 use architecture::architecture;
+use doca::doca;
 use nccl::nccl;
 use nvshmem::nvshmem;
 pub use stacks::{STACKS, Stack};
@@ -22,7 +24,7 @@ const LIBRARIES: &str = "/etc/ld.so.cache, LD_LIBRARY_PATH, Python packages";
 pub const CHECKS: &[Check] = &[
     Check {
         id: "gin.architecture",
-        rule: "Each GPU is a Volta or later. DeepEP needs a Hopper or later (compute capability 9.0).",
+        rule: "Each GPU is a Volta or later. DeepEP's kernels between nodes need a Hopper or later (compute capability 9.0).",
         sources: "libcuda.so.1 (attributes 75, 76)",
         severity: Severity::Info,
         why: "Kernels that poll and ring need independent threads of a warp, and memory operations for the whole system: NVSHMEM, NCCL's GIN \
@@ -31,7 +33,7 @@ pub const CHECKS: &[Check] = &[
         references: &[
             "https://docs.nvidia.com/nvshmem/release-notes-install-guide/install-guide/abstract.html",
             "https://github.com/NVIDIA/nccl/pull/1845",
-            "https://github.com/deepseek-ai/DeepEP/blob/main/README.md",
+            "https://github.com/deepseek-ai/DeepEP/blob/b306af06afd412c88e51e71802951606e40b7358/README.md",
         ],
         reads: &[Source::Cuda],
         judge: architecture,
@@ -63,10 +65,28 @@ pub const CHECKS: &[Check] = &[
         remedy: "Update NCCL: pip install 'nvidia-nccl-cu13>=2.30.4' --no-deps, or the package of the distribution.",
         references: &[
             "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/deviceapi.html",
-            "https://github.com/deepseek-ai/DeepEP/blob/main/README.md",
+            "https://github.com/deepseek-ai/DeepEP/blob/b306af06afd412c88e51e71802951606e40b7358/README.md",
         ],
         reads: &[Source::Software],
         judge: nccl,
+    },
+    Check {
+        id: "gin.doca",
+        rule: "An installed DOCA GPUNetIO lies where the loader finds it.",
+        sources: "LD_LIBRARY_PATH, /etc/ld.so.cache, /opt/mellanox/doca/lib",
+        severity: Severity::Info,
+        why: "Programs of the DOCA SDK load libdoca_gpunetio.so.2, which the package doca-sdk-gpunetio has below /opt/mellanox/doca/lib. \
+            NCCL's GIN has its own copy, and UCX needs none. No minimum is documented, so no version is too old for this check.",
+        remedy: "Install doca-sdk-gpunetio, or add the directory of its library to LD_LIBRARY_PATH or to a file in /etc/ld.so.conf.d.",
+        references: &[
+            "https://docs.nvidia.com/doca/archive/3-0-0/DOCA+GPUNetIO",
+            "https://github.com/NVIDIA/cuda-quantum/blob/20bd173df3abbdd6a8ce32b07be6ba1312664ca5/realtime/docs/user_guide.md",
+            "https://github.com/NVIDIA-DOCA/gpunetio/blob/v2.0.1/README.md",
+            "https://github.com/NVIDIA/nccl/tree/v2.30.7-1/src/transport/net_ib/gdaki/doca-gpunetio",
+            "https://github.com/openucx/ucx/blob/v1.20.0/src/uct/ib/mlx5/gdaki/configure.m4",
+        ],
+        reads: &[Source::Software],
+        judge: doca,
     },
     Check {
         id: "gin.ucx",
@@ -77,7 +97,7 @@ pub const CHECKS: &[Check] = &[
             ucx-ib-mlx5-gda). NIXL's kernels need it.",
         remedy: "Install the package ucx-ib-mlx5-gda of UCX 1.20 or later, or build UCX where CUDA's compiler is installed.",
         references: &[
-            "https://github.com/openucx/ucx/tree/master/src/uct/ib/mlx5/gdaki",
+            "https://github.com/openucx/ucx/tree/v1.22.0/src/uct/ib/mlx5/gdaki",
             "https://github.com/ai-dynamo/nixl/pull/2250",
         ],
         reads: &[Source::Software],

@@ -28,13 +28,19 @@ const NVSHMEM_345: &str =
     "https://docs.nvidia.com/nvshmem/release-notes-install-guide/release-notes/release-3405.html";
 const NVSHMEM_ENV: &str = "https://docs.nvidia.com/nvshmem/api/gen/env.html";
 const GIN: &str = "https://github.com/NVIDIA/nccl/pull/1845";
+const GIN_TYPES: &str = "https://github.com/NVIDIA/nccl/blob/v2.30.7-1/src/transport/net_ib/gin.cc";
 const DEVICE_API: &str =
     "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/deviceapi.html";
-const DEEP_EP: &str = "https://github.com/deepseek-ai/DeepEP/blob/main/README.md";
-const DEEP_EP_V1: &str = "https://github.com/deepseek-ai/DeepEP/blob/main/docs/nvshmem.md";
+const DEEP_EP: &str =
+    "https://github.com/deepseek-ai/DeepEP/blob/b306af06afd412c88e51e71802951606e40b7358/README.md";
+const DEEP_EP_V1: &str = "https://github.com/deepseek-ai/DeepEP/blob/v1.2.1/third-party/README.md";
+const DEEP_EP_V1_BUILD: &str = "https://github.com/deepseek-ai/DeepEP/blob/v1.2.1/setup.py";
+const DEEP_EP_PROXY: &str = "https://github.com/deepseek-ai/DeepEP/pull/677";
+const DEEP_EP_NICS: &str = "https://github.com/deepseek-ai/DeepEP/issues/759";
 const DOCA: &str = "https://docs.nvidia.com/doca/archive/3-0-0/DOCA+GPUNetIO";
-const GPUNETIO: &str = "https://github.com/NVIDIA/nccl/blob/master/src/transport/net_ib/gdaki/doca-gpunetio/src/doca_gpunetio.cpp";
-const UCX: &str = "https://github.com/openucx/ucx/blob/master/src/uct/ib/mlx5/gdaki/gdaki.c";
+const GPUNETIO: &str = "https://github.com/NVIDIA/nccl/blob/v2.30.7-1/src/transport/net_ib/gdaki/doca-gpunetio/src/doca_gpunetio.cpp";
+const GPUNETIO_README: &str = "https://github.com/NVIDIA-DOCA/gpunetio/blob/v2.0.1/README.md";
+const UCX: &str = "https://github.com/openucx/ucx/blob/v1.22.0/src/uct/ib/mlx5/gdaki/gdaki.c";
 const EFA: &str = "https://github.com/aws/aws-ofi-nccl/issues/1369";
 const OSMEMDESC: &str = "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/src/nvidia/arch/nvalloc/unix/src/osmemdesc.c";
 const NV_REG: &str =
@@ -47,13 +53,13 @@ pub const STACKS: &[Stack] = &[
         needs: &[
             needs(
                 "gin.nvshmem",
-                "a version that starts with the rights here: 3.4.5, or a mapped doorbell, or gdrcopy",
+                "3.4.5 or later; before, a doorbell that the driver maps for the GPU, or gdrcopy",
                 NVSHMEM_345,
             ),
             needs("gin.architecture", "a Volta or later", NVSHMEM_GUIDE),
             needs(
                 "rdma.async-nic",
-                "a ConnectX-4 or later: its queues are mlx5's",
+                "a ConnectX-4 or later, the NICs with mlx5's queues",
                 NVSHMEM_GUIDE,
             ),
             needs(
@@ -94,9 +100,13 @@ pub const STACKS: &[Stack] = &[
             needs(
                 "gin.nvshmem",
                 "NVSHMEM with IBGDA; doorbells by the GPU, because it hangs with those of gdrcopy",
-                DEEP_EP_V1,
+                DEEP_EP_PROXY,
             ),
-            needs("gin.architecture", "a Hopper or later", DEEP_EP),
+            needs(
+                "gin.architecture",
+                "a Hopper or later: for an Ampere it has kernels of one node alone",
+                DEEP_EP_V1_BUILD,
+            ),
             needs(
                 "param.peer-mapping",
                 "PeerMappingOverride=1 or CAP_SYS_ADMIN",
@@ -107,7 +117,7 @@ pub const STACKS: &[Stack] = &[
                 "memory operations in streams: by default since R515, else EnableStreamMemOPs=1",
                 DEEP_EP_V1,
             ),
-            needs("rdma.async-nic", "an mlx5 NIC", DEEP_EP_V1),
+            needs("rdma.async-nic", "an mlx5 NIC", DEEP_EP_NICS),
             needs(
                 "rdma.device",
                 "the right to open /dev/infiniband/uverbs*",
@@ -166,19 +176,25 @@ pub const STACKS: &[Stack] = &[
             ),
             needs(
                 "param.peer-mapping",
-                "PeerMappingOverride=1 or CAP_SYS_ADMIN; else DOCA's CPU proxy rings",
+                "PeerMappingOverride=1 or CAP_SYS_ADMIN; else a CPU thread rings (DOCA's CPU proxy)",
                 GPUNETIO,
             ),
             needs(
                 "env.contradiction",
                 "no NCCL_GIN_ENABLE=0, and no NCCL_GIN_TYPE=2, which asks for the proxy",
-                DEVICE_API,
+                GIN_TYPES,
             ),
         ],
     },
     Stack {
         name: "DOCA GPUNetIO",
         needs: &[
+            needs(
+                "gin.doca",
+                "libdoca_gpunetio.so.2 where the loader finds it, for programs of the DOCA SDK; no minimum is documented. NCCL has its own \
+                 copy, and UCX took the headers alone until 1.20",
+                GPUNETIO_README,
+            ),
             needs("gin.architecture", "a Volta or later", GIN),
             needs(
                 "rdma.async-nic",
@@ -187,13 +203,13 @@ pub const STACKS: &[Stack] = &[
             ),
             needs(
                 "param.peer-mapping",
-                "PeerMappingOverride=1 or CAP_SYS_ADMIN; else its CPU proxy rings",
+                "PeerMappingOverride=1 or CAP_SYS_ADMIN; else a CPU thread rings (its CPU proxy)",
                 GPUNETIO,
             ),
             needs("rdma.register", "nvidia-peermem or dma-buf", DOCA),
             needs(
                 "gdrdrv.node",
-                "gdrcopy, only for doorbells without a record in software and for completion queues that are collapsed in host memory",
+                "gdrcopy, only to emulate queue pairs without doorbell records in software",
                 GPUNETIO,
             ),
         ],
@@ -204,8 +220,8 @@ pub const STACKS: &[Stack] = &[
             needs("gin.ucx", "the plugin of rc_gda", UCX),
             needs("rdma.async-nic", "an mlx5 NIC", UCX),
             needs(
-                "peermem.loaded",
-                "registered GPU memory: 'GDAKI not supported, please load Nvidia peermem driver' without",
+                "rdma.register",
+                "GPU memory registered by dma-buf (since UCX 1.21) or nvidia-peermem: 'GDAKI not supported, please load Nvidia peermem driver' without",
                 UCX,
             ),
             needs(

@@ -81,7 +81,7 @@ pub const CHECKS: &[Check] = &[
         references: &[
             "https://github.com/NVIDIA/nccl/blob/v2.30.7-1/src/plugin/net.cc",
             "https://github.com/aws/aws-ofi-nccl",
-            "https://github.com/ofiwg/libfabric/blob/main/libfabric.map.in",
+            "https://github.com/ofiwg/libfabric/blob/v2.6.0/libfabric.map.in",
         ],
         reads: &[Source::Software],
         judge: net_plugin,

@@ -20,6 +20,16 @@ const OWN: [&str; 4] = [
     "/usr/lib",
 ];
 
+/// Where the packages of DOCA have a library, which the loader need not find there.
+const DOCA: (&str, [&str; 3]) = (
+    "libdoca_gpunetio.so.2",
+    [
+        "/opt/mellanox/doca/lib/x86_64-linux-gnu",
+        "/opt/mellanox/doca/lib/aarch64-linux-gnu",
+        "/opt/mellanox/doca/lib64",
+    ],
+);
+
 /// System-wide Python packages.
 const PYTHON: [&str; 4] = [
     "/usr/local/lib",
@@ -85,6 +95,16 @@ pub fn find(
             }
         }
         Fact::Unknown(why) => return Fact::Unknown(why),
+    }
+    let (name, directories) = DOCA;
+    for path in directories.map(|directory| Path::new(directory).join(name)) {
+        if files.exists(&path).unwrap_or(false) {
+            places.push(Place {
+                name: name.to_owned(),
+                path,
+                found: Found::Unlisted,
+            });
+        }
     }
     places.extend(in_packages(files));
     let mut seen = std::collections::BTreeSet::new();

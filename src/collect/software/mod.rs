@@ -13,7 +13,7 @@ use crate::world::{Files, World};
 use loader::Place;
 
 /// The libraries, by the names that programs load.
-const LIBRARIES: [&str; 12] = [
+const LIBRARIES: [&str; 13] = [
     "libcuda.so.1",
     "libcudart.so.11.0",
     "libcudart.so.12",
@@ -26,6 +26,7 @@ const LIBRARIES: [&str; 12] = [
     "libmpi.so.40",
     "libmpi.so.12",
     "libgdrapi.so.2",
+    "libdoca_gpunetio.so.2",
 ];
 
 /// Strings in an ib_write_bw built for CUDA.

@@ -33,12 +33,16 @@ const MESSAGES: [(&str, &str, &str); 4] = [
     (PINGPONG, CPU, "a message to another process, by the CPUs"),
 ];
 /// The end of a name of a kernel's latency and rate, with their description.
-const KERNELS: [(&str, &str); 12] = [
+const KERNELS: [(&str, &str); 14] = [
     ("thread.latency", "a WRITE posted by a thread of a kernel"),
     ("warp.latency", "the same, by a warp"),
     ("block.latency", "the same, by a block of threads"),
     ("inline.latency", "the same, by a thread, with inline data"),
     ("blueflame.latency", "the same, rung by BlueFlame"),
+    (
+        "recordless.latency",
+        "the same, by a thread, without a doorbell record",
+    ),
     (
         "assisted.latency",
         "a WRITE posted by a thread, rung by the CPU",
@@ -48,6 +52,7 @@ const KERNELS: [(&str, &str); 12] = [
     ("block.rate", "by a block of threads"),
     ("warp.inline.rate", "by a warp, with inline data"),
     ("warp.pairs4.rate", "by four warps on four queue pairs"),
+    ("recordless.rate", "by a warp, without a doorbell record"),
     ("assisted.rate", "by a warp, rung by the CPU"),
 ];
 const KERNEL: &str = "async.kernel.";

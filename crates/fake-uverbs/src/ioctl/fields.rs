@@ -90,6 +90,7 @@ pub mod pair {
     pub const LOG_SQ_SIZE: Bits = Bits(Q + 8, 11, 4);
     pub const TS_FORMAT: Bits = Bits(Q + 8, 6, 2);
     pub const UAR_PAGE: Bits = Bits(Q + 12, 0, 24);
+    pub const SEND_DBR_MODE: Bits = Bits(Q + 16, 30, 2);
     pub const USER_INDEX: Bits = Bits(Q + 16, 0, 24);
     pub const REMOTE_QPN: Bits = Bits(Q + 20, 0, 24);
     pub const LOG_ACK_REQ_FREQ: Bits = Bits(Q + 112, 28, 4);
@@ -142,6 +143,9 @@ pub mod capability {
     use super::Bits;
 
     const H: usize = 16;
+    pub const HCA_CAP_2: Bits = Bits(H + 4, 31, 1);
+    /// In the second set of general capabilities.
+    pub const SEND_DBR_MODE_NO_DBR_EXT: Bits = Bits(H + 0x5c, 30, 1);
     pub const LOG_MAX_QP_SZ: Bits = Bits(H + 0x10, 16, 8);
     pub const LOG_MAX_CQ_SZ: Bits = Bits(H + 0x18, 16, 8);
     pub const LOG_MAX_RA_REQ_QP: Bits = Bits(H + 0x28, 16, 6);

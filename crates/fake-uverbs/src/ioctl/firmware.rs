@@ -8,6 +8,7 @@ use crate::ioctl::nic;
 use crate::ioctl::pair::Pair;
 use crate::ioctl::queue::Queue;
 use crate::ioctl::world::World;
+use crate::switches::switches;
 
 /// `MLX5_CMD_OP_*`.
 pub mod opcode {
@@ -207,8 +208,10 @@ fn check_fault(code: u32) -> Result<(), FirmwareError> {
 /// `QUERY_HCA_CAP` of the current general and RoCE capabilities.
 fn capabilities(which: u32, room: usize) -> Result<Words, FirmwareError> {
     let mut answer = Words(vec![0; room]);
+    let has_recordless_queues = u32::from(switches().has_recordless_queues);
     let values: &[_] = match which {
         0x1 => &[
+            (capability::HCA_CAP_2, has_recordless_queues),
             (capability::LOG_MAX_QP_SZ, 15),
             (capability::LOG_MAX_CQ_SZ, 22),
             (capability::LOG_MAX_RA_REQ_QP, 4),
@@ -218,6 +221,7 @@ fn capabilities(which: u32, room: usize) -> Result<Words, FirmwareError> {
         ],
         // Two clocks: the default format of the device.
         0x9 => &[(capability::QP_TS_FORMAT, 2)],
+        0x41 if has_recordless_queues == 1 => &[(capability::SEND_DBR_MODE_NO_DBR_EXT, 1)],
         _ => return Err(FirmwareError::PARAMETER(0xe2_0001)),
     };
     for (bits, value) in values {

@@ -5,6 +5,7 @@ use std::ffi::c_int;
 use crate::ioctl::fields::{Words, pair as at, path};
 use crate::ioctl::firmware::{FirmwareError, opcode};
 use crate::ioctl::world::World;
+use crate::switches::switches;
 
 /// States: `MLX5_QPC_STATE_*`.
 pub mod state {
@@ -40,6 +41,8 @@ pub struct Pair {
     pub sends: (usize, u32),
     /// Address of the doorbell records: receives posted, WQEBBs posted.
     pub record: usize,
+    /// False if the doorbell alone says what WQEBBs are posted (`send_dbr_mode` 1).
+    pub has_send_record: bool,
     /// UMEM of the queues and of the doorbell records.
     pub memories: [u32; 2],
     pub offsets: [u64; 2],
@@ -107,6 +110,14 @@ impl Pair {
         {
             return Err(FirmwareError::PARAMETER(0xe0_0002));
         }
+        let modes = if switches().has_recordless_queues {
+            1
+        } else {
+            0
+        };
+        if get(at::SEND_DBR_MODE) > modes {
+            return Err(FirmwareError::PARAMETER(0xe0_0006));
+        }
         if get(at::SCATTER) != 0 {
             return Err(FirmwareError::PARAMETER(0xe0_0003));
         }
@@ -142,6 +153,7 @@ impl Pair {
             receives: (rings, entries, stride),
             sends: (rings + received, blocks),
             record: world.place(context, (memories[1], offsets[1]), 8, 8)?,
+            has_send_record: get(at::SEND_DBR_MODE) == 0,
             memories,
             offsets,
             page,

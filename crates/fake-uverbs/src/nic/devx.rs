@@ -59,6 +59,7 @@ impl World {
             },
             stride: stride as usize,
             record: created.record,
+            has_send_record: created.has_send_record,
             register: Register::of_page(created.page),
             capacities: [0; 5],
             signals_all: 0,

@@ -64,16 +64,26 @@ impl World {
             pages.dedup();
             for page in pages {
                 registers.take(page, |doorbell: Doorbell| {
-                    let of_page =
-                        |pair: &&mut Pair| pair.context == context.fd && pair.register.page == page;
+                    let of_page = |pair: &&mut Pair| {
+                        pair.context == context.fd
+                            && pair.register.page == page
+                            && pair.has_send_record == doorbell.end.is_none()
+                    };
                     let mut meant = pairs.values_mut().filter(of_page);
                     let is_meant = meant.any(|pair| pair.number == doorbell.number);
                     if !is_meant {
                         STRAY.fetch_add(1, Ordering::Relaxed);
                     }
                     for pair in pairs.values_mut().filter(of_page).filter(|_| is_meant) {
-                        if pair.number == doorbell.number || pair.register == doorbell.register {
-                            pair.read_doorbells();
+                        match doorbell.end {
+                            Some(end) if pair.number == doorbell.number => pair.take_end(end),
+                            Some(_) => {}
+                            None if pair.number == doorbell.number
+                                || pair.register == doorbell.register =>
+                            {
+                                pair.read_doorbells();
+                            }
+                            None => {}
                         }
                     }
                 });

@@ -38,6 +38,8 @@ pub struct Pair {
     pub stride: usize,
     /// Address of the doorbell record: receives posted, WQEBBs posted.
     pub record: usize,
+    /// False if the NIC does not read the second one: the doorbell alone says what is posted.
+    pub has_send_record: bool,
     pub register: Register,
     /// `max_send_wr` to `max_inline_data`, as requested.
     pub capacities: [u32; 5],
@@ -67,9 +69,16 @@ impl Pair {
         (posted as u16).wrapping_sub(self.used)
     }
 
+    /// Takes a doorbell that says by itself what is posted.
+    pub fn take_end(&mut self, end: u16) {
+        if self.now.state != stage::RESET {
+            self.posted = end;
+        }
+    }
+
     /// Reads the doorbell record. Not in RESET, where the record may still be the previous one.
     pub fn read_doorbells(&mut self) {
-        if self.now.state == stage::RESET {
+        if self.now.state == stage::RESET || !self.has_send_record {
             return;
         }
         // SAFETY: as above; the second of the record's two words.
@@ -129,6 +138,7 @@ impl World {
             receives: layout.receives,
             stride: layout.stride,
             record: layout.record,
+            has_send_record: true,
             register,
             capacities,
             signals_all: request.u8(52),

@@ -49,11 +49,16 @@ impl Register {
     }
 }
 
+/// The register of queue pairs without a send doorbell record (`DB_BF_DBR_LESS_BUF_OFFSET` of rdma-core's tests, v64.0).
+const RECORDLESS: usize = 0x600;
+
 /// A doorbell: its register, and the queue pair number written to it.
 #[derive(Debug, Clone, Copy)]
 pub struct Doorbell {
     pub register: Register,
     pub number: u32,
+    /// From the register of queue pairs without a record: the end of the WQEBBs that are posted.
+    pub end: Option<u16>,
 }
 
 /// All register pages of a context.
@@ -106,26 +111,48 @@ impl Registers {
     /// copied by BlueFlame starts with the same bytes.
     pub fn take(&self, page: usize, mut handle: impl FnMut(Doorbell)) {
         for buffer in 0..BUFFERS {
-            let offset = page + FIRST + buffer * BUFFER;
-            if offset + 8 > self.length {
-                return;
-            }
-            // SAFETY: within the mapping, as just checked, which lives as long as this value; 8-byte aligned, because mappings start at a
-            // page; accessed with atomic operations and with the provider's 8-byte stores.
-            let word = unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(offset).cast()) };
-            // Load first: a swap would take the cache line from the CPU that is about to write.
-            if word.load(Ordering::Relaxed) == 0 {
+            let Some(doorbell) = self.take_word(page + FIRST + buffer * BUFFER) else {
                 continue;
-            }
-            let doorbell = u64::from_be(word.swap(0, Ordering::AcqRel));
+            };
             let register = Register {
                 page,
                 which: buffer / 2,
             };
-            let number = (doorbell & 0xffff_ffff) as u32 >> 8;
-            handle(Doorbell { register, number });
+            handle(Doorbell {
+                register,
+                number: number_in(doorbell),
+                end: None,
+            });
+        }
+        if let Some(doorbell) = self.take_word(page + RECORDLESS) {
+            // The WQE's index, and its length in units of 16 bytes.
+            let index = (doorbell >> 40) as u16;
+            let blocks = (doorbell as u16 & 0x3f).div_ceil(4);
+            handle(Doorbell {
+                register: Register { page, which: 0 },
+                number: number_in(doorbell),
+                end: Some(index.wrapping_add(blocks)),
+            });
         }
     }
+
+    fn take_word(&self, offset: usize) -> Option<u64> {
+        if offset + 8 > self.length {
+            return None;
+        }
+        // SAFETY: within the mapping, as just checked, which lives as long as this value; 8-byte aligned, because mappings start at a
+        // page; accessed with atomic operations and with the provider's 8-byte stores.
+        let word = unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(offset).cast()) };
+        // Load first: a swap would take the cache line from the CPU that is about to write.
+        if word.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        Some(u64::from_be(word.swap(0, Ordering::AcqRel)))
+    }
+}
+
+fn number_in(doorbell: u64) -> u32 {
+    (doorbell & 0xffff_ffff) as u32 >> 8
 }
 
 impl Drop for Registers {

@@ -97,6 +97,9 @@ pub enum Driver {
     Kernels,
     /// Kernels whose doorbells the CPU rings: the register is not mapped for the GPU.
     Assisted,
+    /// Kernels on a queue pair whose send queue has no doorbell record: the doorbell alone says what is posted. A NIC has them if its
+    /// firmware can (mlx5's `send_dbr_mode`), which [`port::Error::NoRecordlessQueues`] denies.
+    KernelsWithoutRecord,
 }
 
 impl Default for Request {

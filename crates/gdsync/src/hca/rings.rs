@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use crate::hca::Request;
 use crate::hca::completer::Completer;
+use crate::hca::{Driver, Request};
 use crate::queue::{
     CompletionParts, CompletionQueue, ReceiveParts, ReceiveQueue, SendParts, SendQueue,
 };
@@ -20,6 +20,8 @@ const FLAME: usize = 256;
 pub(in crate::hca) struct SendSide {
     pub ring: Place,
     pub record: Place,
+    /// The last doorbell of a queue without a doorbell record. `None`: it has one.
+    pub last: Option<u64>,
     /// Two BlueFlame buffers, each of which begins with a doorbell.
     pub buffers: Place,
     pub depth: Depth,
@@ -62,6 +64,7 @@ impl Rings {
         let send = SendSide {
             ring: allocator.place(request.queues, depth.entries() as usize * BLOCK)?,
             record: records.part(4, 4)?,
+            last: (request.driver == Driver::KernelsWithoutRecord).then_some(0),
             buffers: allocator.place(MemoryLocation::Host, 2 * FLAME)?,
             depth,
             cursor: 0,
@@ -102,8 +105,9 @@ impl Rings {
             blocks: send.depth.entries(),
             ring: send.ring.clone(),
             record: send.record.clone(),
+            has_record: send.last.is_none(),
             register: send.buffers.part(0, 8)?,
-            flame: Some(send.buffers.clone()),
+            flame: send.last.is_none().then(|| send.buffers.clone()),
             qpn,
             transport,
         })?;
@@ -163,15 +167,31 @@ impl SendSide {
         self.producer.wrapping_sub(self.cursor)
     }
 
-    /// The doorbell, if one was rung.
+    /// The doorbell, if one was rung. Without a record the register is never cleared, which could lose a doorbell: two doorbells in a row
+    /// differ by their index.
     pub(in crate::hca) fn doorbell(&self) -> Option<u64> {
-        let rung = |at| self.buffers.load_u64(at).ok().filter(|value| *value != 0);
-        rung(0).or_else(|| rung(FLAME))
+        let none = self.last.unwrap_or(0);
+        let rung = |at| {
+            self.buffers
+                .load_u64(at)
+                .ok()
+                .filter(|value| *value != none)
+        };
+        match self.last {
+            Some(_) => rung(0),
+            None => rung(0).or_else(|| rung(FLAME)),
+        }
     }
 
+    /// Takes a doorbell, and returns the end of the blocks that it covers.
+    ///
     /// Clears the doorbell register, then reads the record. In this order no doorbell is lost: a second one is either still
     /// in the register, or its record is already there.
-    pub(in crate::hca) fn acknowledge(&self) -> Option<u16> {
+    pub(in crate::hca) fn acknowledge(&mut self, doorbell: u64) -> Option<u16> {
+        if let Some(last) = &mut self.last {
+            *last = doorbell;
+            return Some(Control::end(doorbell));
+        }
         let cleared = self.buffers.store_u64(0, 0);
         let cleared = cleared.and(self.buffers.store_u64(FLAME, 0));
         fence(Ordering::SeqCst);

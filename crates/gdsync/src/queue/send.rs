@@ -21,6 +21,8 @@ pub struct SendParts {
     pub ring: Place,
     /// The doorbell record: 4 bytes.
     pub record: Place,
+    /// False if the NIC does not read the doorbell record: the doorbell alone says what is posted.
+    pub has_record: bool,
     /// The doorbell register: 8 bytes.
     pub register: Place,
     /// The two BlueFlame buffers, which begin with the register. `None` without BlueFlame, or where nothing maps them.

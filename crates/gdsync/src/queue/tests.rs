@@ -36,6 +36,7 @@ fn send_queue(bench: &Bench, blocks: u32) -> SendQueue {
         blocks,
         ring: bench.ring.clone(),
         record: bench.record.clone(),
+        has_record: true,
         register: bench.register.clone(),
         flame: None,
         qpn: QPN,

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use gdsync::MemoryLocation;
-use gdsync::hca::{Request, RetryPolicy};
+use gdsync::hca::{Driver, Request, RetryPolicy};
 use gdsync::wire::Wqe;
 
 use crate::inside::inside;
+use crate::kernel::RECORDLESS;
 use crate::sides::{SMALL, Side, datagrams, operations};
 use crate::{NIC, connected_pair, side};
 
@@ -57,6 +58,20 @@ fn rings_wrap() {
     let test = "firmware::rings_wrap";
     inside(test, &DEVX, || {
         each(&SMALL(), operations::rings_wrap);
+    });
+}
+
+/// The doorbell alone says what is posted, of WQEs of all lengths and over the end of the ring.
+#[test]
+#[ignore = "needs libmlx5"]
+fn without_record() {
+    inside("firmware::without_record", &RECORDLESS, || {
+        let recordless = |request| Request {
+            driver: Driver::KernelsWithoutRecord,
+            ..request
+        };
+        each(&recordless(Request::default()), operations::every_operation);
+        each(&recordless(SMALL()), operations::rings_wrap);
     });
 }
 

@@ -4,7 +4,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use gdsync::hca::{Access, Driver, MemoryRegion, Request, RetryPolicy};
+use gdsync::hca::mlx5::Mlx5Hca;
+use gdsync::hca::port::{self, Options};
+use gdsync::hca::{Access, Driver, Hca as _, MemoryRegion, Request, RetryPolicy};
 use gdsync::kernel::{Doorbell, KernelRequest, queue};
 use gdsync::wire::Wqe;
 use gdsync::{Error, MemoryLocation, Place};
@@ -13,6 +15,11 @@ use gpu::{Batches, PostEnd, message_word};
 use crate::inside::inside;
 use crate::sides::{SMALL, Side, TIMEOUT};
 use crate::{NIC, connected_pair};
+
+/// A NIC, and a kernel with DEVX.
+const DEVX: [(&str, &str); 2] = [NIC[0], ("FAKE_UVERBS_DEVX", "1")];
+/// A NIC, a kernel with DEVX, and firmware that makes queue pairs without a send doorbell record.
+pub const RECORDLESS: [(&str, &str); 3] = [DEVX[0], DEVX[1], ("FAKE_UVERBS_RECORDLESS", "1")];
 
 /// Words of a message.
 const WORDS: usize = 16;
@@ -24,6 +31,8 @@ const ROUNDS: u32 = 500;
 #[derive(Clone, Copy, PartialEq)]
 enum Ring {
     Eight,
+    /// Without a doorbell record.
+    Alone,
     BlueFlame,
     Assisted,
 }
@@ -43,12 +52,57 @@ fn posts_rings_and_polls() {
 #[test]
 #[ignore = "needs libmlx5"]
 fn queues_in_gpu_memory() {
-    let devx = [NIC[0], ("FAKE_UVERBS_DEVX", "1")];
-    inside("kernel::queues_in_gpu_memory", &devx, || {
+    inside("kernel::queues_in_gpu_memory", &DEVX, || {
         for ring in [Ring::Eight, Ring::Assisted] {
             exchange(1, ring, MemoryLocation::Gpu);
         }
     });
+}
+
+/// Without a doorbell record, which stays as it was.
+#[test]
+#[ignore = "needs libmlx5"]
+fn queues_without_record() {
+    inside("kernel::queues_without_record", &RECORDLESS, || {
+        for port in [1, 2] {
+            for location in [MemoryLocation::Host, MemoryLocation::Gpu] {
+                exchange(port, Ring::Alone, location);
+            }
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs libmlx5"]
+fn firmware_without_the_mode() {
+    inside("kernel::firmware_without_the_mode", &DEVX, || {
+        lacks_recordless_queues("send_dbr_mode");
+    });
+}
+
+#[test]
+#[ignore = "needs libmlx5"]
+fn no_devx_for_the_mode() {
+    inside("kernel::no_devx_for_the_mode", &NIC, || {
+        lacks_recordless_queues("DEVX");
+    });
+}
+
+fn lacks_recordless_queues(why: &str) {
+    let request = Request {
+        driver: Driver::KernelsWithoutRecord,
+        ..SMALL()
+    };
+    let context = verbs::Context::open("mlx5_0").unwrap();
+    let allocator = gdsync::Allocator::new(gpu::Gpu::sim(), None);
+    let hca = Mlx5Hca::open(allocator, &context, Options::default()).unwrap();
+    match hca.create(&request) {
+        Err(Error::Device(error @ port::Error::NoRecordlessQueues { .. })) => {
+            let text = error.to_string();
+            assert!(text.contains("mlx5_0") && text.contains(why), "{text}");
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 fn exchange(port: u8, ring: Ring, location: MemoryLocation) {
@@ -58,6 +112,7 @@ fn exchange(port: u8, ring: Ring, location: MemoryLocation) {
         completions: [location, MemoryLocation::Host],
         driver: match ring {
             Ring::Assisted => Driver::Assisted,
+            Ring::Alone => Driver::KernelsWithoutRecord,
             Ring::Eight | Ring::BlueFlame => Driver::Kernels,
         },
         ..SMALL()
@@ -95,6 +150,8 @@ fn exchange(port: u8, ring: Ring, location: MemoryLocation) {
         (posted.end, posted.batches, posted.next, posted.wrong),
         (PostEnd::Done, ROUNDS, ROUNDS * BATCH, None)
     );
+    let record = local.pair.send.parts().record.load_u32(0).unwrap();
+    assert_eq!(record == 0, ring == Ring::Alone, "{record:#x}");
     for number in posted.next - SLOTS as u32..posted.next {
         let at = 4096 + number as usize % SLOTS * WORDS * 4;
         let words = (0..WORDS as u32).flat_map(|k| message_word(number, k).to_ne_bytes());
@@ -124,7 +181,7 @@ fn requests(local: &Side, peer: &Side, target: &MemoryRegion) -> Vec<KernelReque
 
 fn doorbell(local: &Side, ring: Ring) -> Doorbell {
     match ring {
-        Ring::Eight => Doorbell::Eight,
+        Ring::Eight | Ring::Alone => Doorbell::Eight,
         Ring::BlueFlame => Doorbell::BlueFlame,
         Ring::Assisted => Doorbell::Assisted(Place::host(local.stream.gpu().pinned(8).unwrap())),
     }

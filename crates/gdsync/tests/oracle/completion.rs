@@ -1,21 +1,27 @@
 //! Our CQEs polled by Debian's provider: `ibv_poll_cq` accepts each in its pass only, and reports what rdma-core's source
-//! specifies (`outcome`).
+//! specifies (`outcome`). The kernel that drives a send queue polls the same bytes, and finds the same; so does `poll` of gdsync/device.cuh.
 
 use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::ptr::null_mut;
 
 use gdsync::wire::{INITIAL_OWNER, WATCHED};
+use gpu::PostEnd;
 use ibverbs_sys as ib;
 
+use crate::device::{Answer, DevicePoller};
 use crate::encode;
 use crate::inside::inside;
-use crate::outcome::{DONE, check, untouched};
+use crate::kernel::Poller;
+use crate::outcome::{DONE, check, status, untouched};
 use crate::provider::{Completions, Device, Pair};
 use crate::random::Random;
 
 /// Completions per run: more than a thousand passes.
 const COMPLETIONS: u32 = 20_000;
+
+/// Completions that the kernel polls too.
+const POLLED: u32 = 10_000;
 
 /// CQEs of the queue.
 const ENTRIES: u32 = 16;
@@ -73,6 +79,17 @@ fn every_event() {
 #[ignore = "needs libmlx5"]
 fn every_error() {
     inside("completion::every_error", &[], errors);
+}
+
+/// Each CQE is polled by the kernel, by device.cuh and by the provider, before and after it is written.
+#[test]
+#[ignore = "needs libmlx5, a C++ compiler, libibverbs-dev"]
+fn kernel_polls_like_the_provider() {
+    inside(
+        "completion::kernel_polls_like_the_provider",
+        &[],
+        kernel_and_provider,
+    );
 }
 
 /// A queue pair, its completion queue and its posted requests.
@@ -232,6 +249,97 @@ fn run() {
         }
         bench.take(&put, random.one_in(2));
     }
+}
+
+/// What `ibv_poll_cq` finds next, in the words of the kernel: the provider gives the request's id, and the test knows its counter.
+fn provided(bench: &Bench, sends: &[(u64, u16)], syndrome: u8) -> PostEnd {
+    let mut wc = untouched();
+    if bench.queue.poll(&mut wc) == 0 {
+        return PostEnd::Late;
+    }
+    match wc.error() {
+        Some((code, vendor)) => {
+            assert_eq!(code, status(syndrome), "{syndrome:#04x}");
+            let vendor = vendor.try_into().expect("a byte");
+            PostEnd::Failed { syndrome, vendor }
+        }
+        None => {
+            let completed = sends.iter().find(|(id, _)| *id == wc.wr_id());
+            let (_, counter) = *completed.expect("a request of the test");
+            PostEnd::Other { counter }
+        }
+    }
+}
+
+fn kernel_and_provider() {
+    let mut random = Random(0x6b65_726e);
+    let mut bench = Bench::new();
+    let poller = Poller::new(ENTRIES);
+    let mut device = DevicePoller::new();
+    // Requests by 60, so that their counter begins again below.
+    for _ in 0..1_080 {
+        let mut entry = entry(&mut random, &[opcode::REQUESTER], bench.pair.user_index);
+        for _ in 0..57 {
+            let id = random.bits();
+            bench.post_send(id);
+            bench.sends.push_back((id, bench.posted.0));
+            bench.posted.0 += 1;
+        }
+        let id = bench.post_for(&mut entry, &mut random);
+        bench.put(&entry);
+        bench.take(&[(id, entry)], false);
+    }
+    let first = bench.posted.0;
+    let mut counts = [0; 2];
+    for polled in bench.queue.written..bench.queue.written + POLLED {
+        let opcodes = [opcode::REQUESTER, opcode::REQUESTER_ERROR];
+        let mut entry = entry(&mut random, &opcodes, bench.pair.user_index);
+        let before = bench.posted.0;
+        let id = bench.post_for(&mut entry, &mut random);
+        let sends = [(id, entry.counter)];
+        let cqes = |bench: &Bench| bench.queue.buffer.read();
+        let owner = encode::owner(ENTRIES, polled);
+        // The previous pass, the pass before it, another owner, and no opcode.
+        let mut invalid = encode::complete(&entry, owner);
+        invalid[63] |= 0xf0;
+        for unwritten in [None, Some(encode::complete(&entry, !owner)), Some(invalid)] {
+            if let Some(bytes) = unwritten {
+                bench.queue.place(&bytes);
+            }
+            let found = poller.poll(&cqes(&bench), polled, entry.counter);
+            assert_eq!(found, (PostEnd::Late, None), "{polled}: {entry:#x?}");
+            let found = device.poll(&cqes(&bench), polled);
+            assert_eq!(found, Answer::Late, "{polled}: {entry:#x?}");
+            let provided = provided(&bench, &sends, entry.syndrome);
+            assert_eq!(provided, PostEnd::Late, "{polled}");
+        }
+        bench.put(&entry);
+        let bytes = cqes(&bench);
+        let (end, record) = poller.poll(&bytes, polled, entry.counter);
+        let by_device = device.poll(&bytes, polled);
+        let (other, _) = poller.poll(&bytes, polled, before.wrapping_sub(1));
+        let provided = provided(&bench, &sends, entry.syndrome);
+        let taken = bench.queue.record.four(0);
+        match provided {
+            PostEnd::Other { counter } => {
+                assert_eq!(counter, entry.counter, "{polled}");
+                // The request that the kernel waits for, whose CQE it counts like the provider.
+                assert_eq!((end, record), (PostEnd::Done, Some(taken)), "{polled}");
+                assert_eq!(by_device, Answer::Done(taken), "{polled}");
+                // Another request, by its counter.
+                assert_eq!(other, provided, "{polled}");
+                counts[0] += 1;
+            }
+            failed => {
+                assert_eq!((end, record), (failed, None), "{polled}: {entry:#x?}");
+                assert_eq!(by_device, Answer::Failed(entry.syndrome), "{polled}");
+                assert_eq!(other, failed, "{polled}");
+                counts[1] += 1;
+            }
+        }
+    }
+    assert!(counts.iter().all(|count| *count > POLLED / 3), "{counts:?}");
+    assert!(bench.posted.0 < first, "the counter began again");
 }
 
 fn errors() {

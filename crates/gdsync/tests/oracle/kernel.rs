@@ -1,10 +1,14 @@
-//! The kernel that builds WQEs, in its Rust version, on the requests of the provider. `exercise_gdsync` compares the PTX on a GPU.
+//! The kernel that builds WQEs and polls CQEs, in its Rust version: its WQEs are compared with the provider's, and it polls the CQEs that the
+//! provider polls. `exercise_kernel` compares the PTX on a GPU.
 
 use std::time::Duration;
 
 use gdsync::kernel::{KernelRequest, request};
 use gdsync::{Allocator, MemoryLocation, Place};
-use gpu::{Batches, DeviceQueue, DeviceRange, Gpu, HostMemory, PostEnd, Stream};
+use gpu::{
+    Batches, DevicePayload, DeviceQueue, DeviceRange, DeviceRequest, Gpu, HostMemory, PostEnd,
+    Stream,
+};
 
 use crate::encode;
 use crate::request::Request;
@@ -108,5 +112,82 @@ impl Builder {
         self.words.read(0, &mut record).expect("memory");
         self.words.read(REGISTER, &mut doorbell).expect("memory");
         (ring, record, doorbell)
+    }
+}
+
+/// A completion queue of the kernel's own, with the provider's bytes.
+pub struct Poller {
+    stream: Stream,
+    cqes: HostMemory,
+    /// Send queue, doorbell records and register.
+    words: HostMemory,
+}
+
+/// Offsets in the words.
+const RING: usize = 0;
+const COMPLETION_RECORD: usize = 64;
+const DOORBELL: usize = 128;
+/// `MLX5_OPCODE_NOP`.
+const NOP: u8 = 0;
+
+impl Poller {
+    pub fn new(entries: u32) -> Self {
+        let gpu = Gpu::sim();
+        Self {
+            stream: gpu.stream().expect("a stream"),
+            cqes: gpu.pinned(entries as usize * 64).expect("memory"),
+            words: gpu.pinned(192).expect("memory"),
+        }
+    }
+
+    /// Polls once, as the kernel does after a request whose first block is `counter`, for CQE number `polled` in these bytes. Returns what
+    /// it found, and the number of CQEs that it then counts, as it writes it for the NIC.
+    pub fn poll(&self, cqes: &[u8], polled: u32, counter: u16) -> (PostEnd, Option<[u8; 4]>) {
+        const UNWRITTEN: [u8; 4] = [0xa5; 4];
+        self.cqes.write(0, cqes).expect("memory");
+        self.words
+            .write(COMPLETION_RECORD, &UNWRITTEN)
+            .expect("memory");
+        let range = |memory, offset, bytes| DeviceRange::new(memory, offset, bytes).expect("room");
+        let queue = DeviceQueue {
+            ring: range(&self.words, RING, 64),
+            record: None,
+            register: range(&self.words, DOORBELL, 8),
+            flame: 0,
+            completions: range(&self.cqes, 0, cqes.len()),
+            completion_record: Some(range(&self.words, COMPLETION_RECORD, 4)),
+            qpn: 1,
+            posted: counter.into(),
+            polled,
+            requests: vec![DeviceRequest {
+                opcode: NOP,
+                flags: 0,
+                immediate: 0,
+                remote: None,
+                atomic: None,
+                datagram: None,
+                payload: DevicePayload::Segments(Vec::new()),
+                source: None,
+                destination: None,
+            }],
+        };
+        let batches = Batches {
+            rounds: 1,
+            batch: 1,
+            ahead: 0,
+            words: 0,
+            threads: 1,
+            timeout: Duration::ZERO,
+        };
+        let posting = self.stream.load_queues(&[queue], batches);
+        let posting = posting.expect("a valid queue");
+        self.stream.post(&posting, batches).expect("a launch");
+        self.stream.synchronize().expect("the kernel ends");
+        let end = posting.outcome(0).expect("a result").end;
+        let mut record = UNWRITTEN;
+        self.words
+            .read(COMPLETION_RECORD, &mut record)
+            .expect("memory");
+        (end, (record != UNWRITTEN).then_some(record))
     }
 }

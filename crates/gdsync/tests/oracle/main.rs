@@ -3,6 +3,7 @@
 
 mod address;
 mod completion;
+mod device;
 mod devx;
 mod devx_refused;
 mod devx_state;

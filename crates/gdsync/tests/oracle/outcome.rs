@@ -75,6 +75,12 @@ pub fn untouched() -> ib::ibv_wc {
     unsafe { std::mem::transmute::<[u8; size_of::<ib::ibv_wc>()], ib::ibv_wc>(bytes) }
 }
 
+/// The status of an error CQE with this syndrome.
+pub fn status(syndrome: u8) -> u32 {
+    let found = STATUS.iter().find(|(code, _)| *code == syndrome);
+    found.map_or(21, |(_, status)| *status)
+}
+
 /// Compares a result of `ibv_poll_cq` with the tables.
 pub fn check(wc: &ib::ibv_wc, id: u64, entry: &Cqe) {
     let word = u32::from_ne_bytes([UNTOUCHED; 4]);
@@ -82,13 +88,7 @@ pub fn check(wc: &ib::ibv_wc, id: u64, entry: &Cqe) {
         entry.opcode,
         opcode::REQUESTER_ERROR | opcode::RESPONDER_ERROR
     )
-    .then(|| {
-        let found = STATUS.iter().find(|(code, _)| *code == entry.syndrome);
-        (
-            found.map_or(21, |(_, status)| *status),
-            u32::from(entry.vendor),
-        )
-    });
+    .then(|| (status(entry.syndrome), u32::from(entry.vendor)));
     // Opcode, bytes and flags; value and source of receives.
     let (opcode, bytes, flags, value, source) = if error.is_some() {
         (word, word, 0, word, word)

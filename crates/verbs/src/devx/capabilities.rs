@@ -26,6 +26,8 @@ pub struct Capabilities {
     pub log_most_answers: u32,
     /// Bytes of a BlueFlame buffer, of which a doorbell register has two (half of `log_bf_reg_size`); 0 without BlueFlame.
     pub inline_register: u32,
+    /// True if queue pairs can have a send queue without a doorbell record.
+    pub has_recordless_queues: bool,
     /// Value for a queue pair's `ts_format`: the default format if the NIC has no free-running clock.
     pub(super) clock: u64,
 }
@@ -65,6 +67,9 @@ impl Devx {
             Ok(roce) => roce.get(capability::QP_TS_FORMAT).min(1),
             Err(_) => 0,
         };
+        let has_recordless_queues = general.get(capability::HCA_CAP_2) == 1
+            && query(context, capability::GENERAL_2)
+                .is_ok_and(|second| second.get(capability::SEND_DBR_MODE_NO_DBR_EXT) == 1);
         let number = |field| general.get(field) as u32;
         let capabilities = Capabilities {
             log_most_blocks: number(capability::LOG_MAX_QP_SZ),
@@ -75,6 +80,7 @@ impl Devx {
                 0 => 0,
                 _ => (1 << number(capability::LOG_BF_REG_SIZE)) / 2,
             },
+            has_recordless_queues,
             clock,
         };
         Ok(Self {

@@ -90,6 +90,9 @@ pub(super) mod queue_pair {
     /// 0: free-running clock; 1: default of the device.
     pub const TS_FORMAT: Field = field("ts_format", 0x58, 2).within(CONTEXT);
     pub const UAR_PAGE: Field = field("uar_page", 0x68, 24).within(CONTEXT);
+    /// 0: the NIC reads the send queue's doorbell record; 1: never, and doorbells come from outside the NIC (`NO_DBR_EXT`). In rdma-core's
+    /// `tests/mlx5_prm_structs.py` since v45.0.
+    pub const SEND_DBR_MODE: Field = field("send_dbr_mode", 0x80, 2).within(CONTEXT);
     pub const USER_INDEX: Field = field("user_index", 0x88, 24).within(CONTEXT);
     pub const REMOTE_QPN: Field = field("remote_qpn", 0xa8, 24).within(CONTEXT);
     /// log2 of the packets between requested acknowledgements.
@@ -167,6 +170,14 @@ pub(super) mod capability {
     /// `op_mod` for the current `roce_cap` (`MLX5_CAP_ROCE`, 4, shifted above the bit for current values).
     pub const ROCE: u64 = 0x4 << 1 | 1;
 
+    /// `op_mod` for the current `cmd_hca_cap_2` (`MLX5_CAP_GENERAL_2`, 0x20, shifted above the bit for current values).
+    pub const GENERAL_2: u64 = 0x20 << 1 | 1;
+
+    /// Has `cmd_hca_cap_2`.
+    pub const HCA_CAP_2: Field = field("hca_cap_2", 0x020, 1).within(SET);
+    /// In `cmd_hca_cap_2`; in rdma-core's `tests/mlx5_prm_structs.py` since v45.0.
+    pub const SEND_DBR_MODE_NO_DBR_EXT: Field =
+        field("send_dbr_mode_no_dbr_ext", 0x2e1, 1).within(SET);
     pub const LOG_MAX_QP_SZ: Field = field("log_max_qp_sz", 0x088, 8).within(SET);
     pub const LOG_MAX_CQ_SZ: Field = field("log_max_cq_sz", 0x0c8, 8).within(SET);
     pub const LOG_MAX_RA_REQ_QP: Field = field("log_max_ra_req_qp", 0x14a, 6).within(SET);

@@ -27,6 +27,9 @@ pub struct QueuePairOptions {
     pub records: Spot,
     /// Its doorbell register's page.
     pub registers: Registers,
+    /// False for a send queue whose doorbell record the NIC never reads: [`Registers::recordless_register`] alone says what is posted. Needs
+    /// [`Capabilities::has_recordless_queues`](super::Capabilities::has_recordless_queues).
+    pub has_record: bool,
     /// The user index in its CQEs, 24 bits.
     pub user_index: u32,
 }
@@ -95,6 +98,7 @@ impl Devx {
             rings: options.rings.named(),
             records: options.records.named(),
             page: options.registers.number(),
+            has_record: options.has_record,
             user_index: options.user_index,
             domain: number(domain)?,
             queues: [sent.number(), received.number()],
@@ -144,7 +148,7 @@ fn number(domain: &ProtectionDomain) -> Result<u32, Error> {
     Ok(attributes.pdn)
 }
 
-/// Transport and numbers in a `CREATE_QP` command: UMEM and offsets, register page, user index, protection domain, send and receive completion queue,
+/// Transport and numbers in a `CREATE_QP` command: UMEM and offsets, register page, whether there is a send doorbell record, user index, protection domain, send and receive completion queue,
 /// and timestamp format.
 #[derive(Debug)]
 struct Named {
@@ -152,6 +156,7 @@ struct Named {
     rings: (u32, u64),
     records: (u32, u64),
     page: u32,
+    has_record: bool,
     user_index: u32,
     domain: u32,
     queues: [u32; 2],
@@ -192,6 +197,8 @@ fn create(
         (at::LOG_SQ_SIZE, blocks),
         (at::TS_FORMAT, named.clock),
         (at::UAR_PAGE, named.page.into()),
+        // `NO_DBR_EXT`.
+        (at::SEND_DBR_MODE, u64::from(!named.has_record)),
         (at::USER_INDEX, named.user_index.into()),
         (at::CQN_SND, named.queues[0].into()),
         (at::CQN_RCV, named.queues[1].into()),
@@ -220,6 +227,7 @@ mod tests {
             rings: (0x0102_0304, 0x1000),
             records: (0x0506_0708, 0x40),
             page: 0x11_2233,
+            has_record: true,
             user_index: 0x44_5566,
             domain: 0x77_8899,
             queues: [0xaa_bbcc, 0xdd_eeff],
@@ -250,6 +258,15 @@ mod tests {
         expected[264..268].copy_from_slice(&[1, 2, 3, 4]);
         expected[268] = 0x80;
         assert_eq!(command.bytes(), expected);
+        let recordless = Named {
+            has_record: false,
+            ..named()
+        };
+        let command = create([1 << 9, 1 << 6, 128], 15, &recordless).unwrap();
+        // The upper two bits of the word of the user index.
+        let mut with_mode = expected;
+        with_mode[24 + 16] = 0x40;
+        assert_eq!(command.bytes(), with_mode);
         for (transport, byte) in [(Transport::Uc, 1), (Transport::Ud, 2)] {
             let named = Named {
                 transport,

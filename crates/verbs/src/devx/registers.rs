@@ -97,6 +97,23 @@ impl Registers {
         words("a doorbell register", register, 8, Arc::clone(&self.0) as _)
     }
 
+    /// The 64-bit doorbell register of queue pairs without a send doorbell record, and its page. Its place is that of rdma-core's test
+    /// (v64.0, `DB_BF_DBR_LESS_BUF_OFFSET` of `tests/mlx5_base.py`).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Layout`] if the register is invalid.
+    pub fn recordless_register(&self) -> Result<Words, Error> {
+        const OFFSET: usize = 0x600;
+        // SAFETY: the library keeps it until it is freed.
+        let base = unsafe { self.0.raw.as_ref().base_addr };
+        let register = match base.is_null() {
+            true => base,
+            false => base.wrapping_byte_add(OFFSET),
+        };
+        words("a doorbell register", register, 8, Arc::clone(&self.0) as _)
+    }
+
     /// True if it belongs to this device.
     pub(super) fn is_of(&self, devx: &Devx) -> Result<(), Error> {
         match self.0.context.as_raw() == devx.context().as_raw() {

@@ -57,7 +57,7 @@ impl Bench {
             let (destination, _) = memory(session, hca, slots * bytes)?;
             let word = match case.ringing {
                 Ringing::Assisted => Some(session.allocator.place(MemoryLocation::Host, 8)?),
-                Ringing::Register | Ringing::BlueFlame => None,
+                Ringing::Register | Ringing::RegisterAlone | Ringing::BlueFlame => None,
             };
             let mut requests = Vec::new();
             for slot in 0..slots {
@@ -247,6 +247,7 @@ fn create(hca: &Rc<dyn Hca>, case: &Case) -> Result<(QueuePair, Option<String>),
         completions: [MemoryLocation::Gpu, MemoryLocation::Host],
         driver: match case.ringing {
             Ringing::Assisted => Driver::Assisted,
+            Ringing::RegisterAlone => Driver::KernelsWithoutRecord,
             Ringing::Register | Ringing::BlueFlame => Driver::Kernels,
         },
         ..Request::default()

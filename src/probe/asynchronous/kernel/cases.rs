@@ -22,6 +22,8 @@ pub enum Figure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ringing {
     Register,
+    /// As above, without a doorbell record.
+    RegisterAlone,
     BlueFlame,
     Assisted,
 }
@@ -71,6 +73,11 @@ const ASSISTED: Case = Case {
     ringing: Ringing::Assisted,
     ..THREAD
 };
+const RECORDLESS: Case = Case {
+    name: "recordless",
+    ringing: Ringing::RegisterAlone,
+    ..THREAD
+};
 const RATE: Figure = Figure::Rate;
 
 /// Latencies, then rates.
@@ -80,6 +87,7 @@ pub const CASES: &[Case] = &[
     BLOCK,
     INLINE_DATA,
     BLUE_FLAME,
+    RECORDLESS,
     ASSISTED,
     Case {
         figure: RATE,
@@ -104,6 +112,11 @@ pub const CASES: &[Case] = &[
         pairs: 4,
         figure: RATE,
         ..WARP
+    },
+    Case {
+        figure: RATE,
+        threads: 32,
+        ..RECORDLESS
     },
     Case {
         figure: RATE,
@@ -166,11 +179,15 @@ impl Case {
             (_, StepError::Wqe { .. }) => {
                 "the NIC rejected the WQE or the memory: see dmesg and gdr doctor --live --only rdma.register"
             }
-            (Ringing::Register | Ringing::BlueFlame, StepError::Queues(_)) => {
+            (
+                Ringing::Register | Ringing::RegisterAlone | Ringing::BlueFlame,
+                StepError::Queues(_),
+            ) => {
                 "see gdr doctor --live --only rdma.uar-map,param.peer-mapping; the mode with a doorbell by the CPU needs no mapping of the \
                  register"
             }
             (Ringing::BlueFlame, _) => "ring with 8 bytes instead",
+            (Ringing::RegisterAlone, _) => "ring with a doorbell record instead",
             (Ringing::Register, _) => {
                 "the next mode, a doorbell by the CPU, needs no access of the GPU to the register"
             }

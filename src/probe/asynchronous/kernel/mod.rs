@@ -101,6 +101,9 @@ fn measure(
             about.checked(result, wrong)
         }
         Err(error) if error.is_fatal() => return Err(error),
+        Err(StepError::Queues(gdsync::Error::Device(
+            error @ gdsync::hca::port::Error::NoRecordlessQueues { .. },
+        ))) => about.not_measured(&name, bytes, gpu::sentence(&error)),
         Err(error) => {
             let why = format!("{}; {}", gpu::sentence(&error), case.next_step(&error));
             about.impossible(&name, Some(bytes), true, why)

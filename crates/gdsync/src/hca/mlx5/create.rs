@@ -1,4 +1,5 @@
-//! Creates a queue pair of at least the requested depths: by verbs, or by DEVX if a part is in GPU memory. One of datagrams is made ready
+//! Creates a queue pair of at least the requested depths: by verbs, or by DEVX if a part is in GPU memory, or
+//! without a doorbell record. One of datagrams is made ready
 //! to send.
 
 use std::sync::Arc;
@@ -6,9 +7,9 @@ use std::sync::Arc;
 use verbs::{CompletionQueue, Direct, QueuePair as Verbs, QueuePairOptions, Reset};
 
 use super::queues::{self, Queues, wrap};
-use super::{Link, Shared, own, verbs_failed};
+use super::{Link, Shared, no_recordless_queues, own, verbs_failed};
 use crate::hca::port::transport;
-use crate::hca::{QueuePair, Request};
+use crate::hca::{Driver, QueuePair, Request};
 use crate::wire::{Depth, Transport};
 use crate::{Allocator, MemoryLocation};
 
@@ -29,9 +30,18 @@ pub(super) fn create(
         Depth::completions(depth)?;
     }
     let [sent, received] = request.completions;
-    if [request.queues, request.records, sent, received].contains(&MemoryLocation::Gpu) {
+    let has_record = request.driver != Driver::KernelsWithoutRecord;
+    let locations = [request.queues, request.records, sent, received];
+    if locations.contains(&MemoryLocation::Gpu) || !has_record {
+        let devx = match shared.devx() {
+            Err(error) if !has_record => {
+                let why = format!("they need DEVX commands: {}", gpu::sentence(&error));
+                return Err(no_recordless_queues(shared.port.domain.context(), why));
+            }
+            devx => devx?,
+        };
         let firmware = own::Firmware {
-            devx: shared.devx()?,
+            devx,
             domain: shared.port.domain.clone(),
             transport: transport(request),
             user_index: shared.next_index(),

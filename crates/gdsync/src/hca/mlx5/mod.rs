@@ -194,6 +194,11 @@ impl Hca for Mlx5Hca {
     }
 }
 
+fn no_recordless_queues(context: &Context, why: String) -> crate::Error {
+    let device = context.name().to_owned();
+    Error::NoRecordlessQueues { device, why }.into()
+}
+
 fn gpu_failed(operation: &'static str) -> impl FnOnce(gpu::Error) -> crate::Error {
     move |source| crate::Error::Gpu { operation, source }
 }

@@ -60,6 +60,7 @@ pub fn wrap<S>(
         blocks,
         ring: for_driver(allocator, &layout.send.memory, request.driver)?,
         record: record(4)?,
+        has_record: true,
         flame: flame(allocator, &layout.register, layout.inline_register),
         register: register(allocator, &layout.register, request.driver)?,
         qpn: pair.number(),
@@ -137,7 +138,7 @@ fn for_driver(
 ) -> Result<Place, crate::Error> {
     match driver {
         Driver::Streams => cpu_only(allocator, memory),
-        Driver::Kernels | Driver::Assisted => {
+        Driver::Kernels | Driver::KernelsWithoutRecord | Driver::Assisted => {
             shared_with_gpu(allocator, memory, "register a NIC's queue with the GPU")
         }
     }

@@ -80,6 +80,14 @@ pub enum Error {
         #[source]
         source: gpu::Error,
     },
+    /// The NIC has no queue pairs without a doorbell record.
+    #[error("{device} has no queue pairs without a doorbell record: {why}")]
+    NoRecordlessQueues {
+        /// The device.
+        device: String,
+        /// The reason.
+        why: String,
+    },
     /// No memory path lets the NIC access this GPU memory.
     #[error(
         "the NIC cannot access this GPU memory: {rejections}; register host memory and copy instead"

@@ -27,7 +27,7 @@ pub(super) fn poll_doorbell(pair: &mut Pair) -> bool {
     if Control::rung(doorbell).0 == 0 {
         return false;
     }
-    let Some(record) = pair.send.acknowledge() else {
+    let Some(record) = pair.send.acknowledge(doorbell) else {
         return false;
     };
     let (rung, index) = Control::rung(doorbell);

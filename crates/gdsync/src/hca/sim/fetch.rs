@@ -12,7 +12,7 @@ pub(super) fn poll_doorbell(state: &mut State, pair: &mut Pair) -> bool {
     let Some(doorbell) = pair.send.doorbell() else {
         return false;
     };
-    let Some(record) = pair.send.acknowledge() else {
+    let Some(record) = pair.send.acknowledge(doorbell) else {
         return false;
     };
     let (rung, index) = Control::rung(doorbell);

@@ -181,7 +181,7 @@ impl Control {
         u64::from_ne_bytes([a, b, c, d, e, f, g, h])
     }
 
-    /// QPN and WQE index of a doorbell value. A NIC reads nothing else from it.
+    /// QPN and WQE index of a doorbell value. A NIC that reads doorbell records reads nothing else from it.
     #[must_use]
     pub fn rung(doorbell: u64) -> (u32, u16) {
         let [_, high, low, _, q1, q2, q3, _] = doorbell.to_ne_bytes();
@@ -189,6 +189,17 @@ impl Control {
             u32::from_be_bytes([0, q1, q2, q3]),
             u16::from_be_bytes([high, low]),
         )
+    }
+
+    /// The end of the blocks that a doorbell value covers, for queue pairs without a doorbell record: the WQE's index and its length, as in
+    /// rdma-core's test (v64.0, `post_send` of `tests/mlx5_base.py`). DOCA GPUNetIO rings with the end itself and no length (v2.0.1,
+    /// `doca_gpu_dev_common_prepare_db`).
+    #[must_use]
+    pub fn end(doorbell: u64) -> u16 {
+        let [.., segments] = doorbell.to_ne_bytes();
+        let blocks = usize::from(segments & 0x3f).div_ceil(BLOCK / SEGMENT);
+        // At most 16.
+        Self::rung(doorbell).1.wrapping_add(blocks as u16)
     }
 
     /// Number of 64-byte blocks of the WQE.
@@ -276,6 +287,19 @@ mod tests {
                 .into_iter()
                 .all(|byte| Flags::of(byte).unwrap().bits() == byte)
         );
+    }
+
+    #[test]
+    fn doorbell_has_the_end() {
+        // Index, opcode, QPN and length in segments, by hand; and DOCA's, with the end and no length.
+        for (bytes, end) in [
+            ([0, 0x12, 0x34, 0x08, 0xab, 0xcd, 0xef, 3], 0x1235),
+            ([0, 0x12, 0x34, 0x08, 0xab, 0xcd, 0xef, 5], 0x1236),
+            ([0, 0xff, 0xff, 0x0a, 0xab, 0xcd, 0xef, 0x3f], 15),
+            ([0, 0x12, 0x35, 0, 0xab, 0xcd, 0xef, 0], 0x1235),
+        ] {
+            assert_eq!(Control::end(u64::from_ne_bytes(bytes)), end, "{bytes:x?}");
+        }
     }
 
     #[test]

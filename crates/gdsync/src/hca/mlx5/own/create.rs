@@ -7,9 +7,9 @@ use verbs::devx::{
 use verbs::{ProtectionDomain, Reset};
 
 use super::memory::allocate;
-use crate::hca::Request;
 use crate::hca::mlx5::queues::{Queues, flame, register};
-use crate::hca::mlx5::verbs_failed;
+use crate::hca::mlx5::{no_recordless_queues, verbs_failed};
+use crate::hca::{Driver, Request};
 use crate::queue::{
     CompletionParts, CompletionQueue, ReceiveParts, ReceiveQueue, SendParts, SendQueue,
 };
@@ -48,6 +48,13 @@ pub fn create(
     allocator: &Allocator,
     request: &Request,
 ) -> Result<(Queues, DevxPair<Reset>), crate::Error> {
+    let has_record = request.driver != Driver::KernelsWithoutRecord;
+    if !has_record && !devx.capabilities().has_recordless_queues {
+        return Err(no_recordless_queues(
+            devx.context(),
+            "its firmware has no such mode (send_dbr_mode_no_dbr_ext)".to_owned(),
+        ));
+    }
     let registers = devx
         .registers()
         .map_err(verbs_failed("allocate a doorbell register"))?;
@@ -79,18 +86,25 @@ pub fn create(
         rings: rings_spot,
         records: spot(0),
         registers: registers.clone(),
+        has_record,
         user_index: *user_index,
     };
     let pair = devx.queue_pair(domain, &options, &sent_devx, &received_devx);
     let pair = pair.map_err(verbs_failed("create a queue pair by DEVX"))?;
-    let word = registers
-        .register()
-        .map_err(verbs_failed("find a doorbell register"))?;
+    let word = match has_record {
+        true => registers.register(),
+        false => registers.recordless_register(),
+    };
+    let word = word.map_err(verbs_failed("find a doorbell register"))?;
     let send = SendQueue::new(SendParts {
         blocks: request.send_blocks,
         ring: rings.part(received, sent)?,
         record: records.part(4, 4)?,
-        flame: flame(allocator, &word, devx.capabilities().inline_register),
+        has_record,
+        flame: match has_record {
+            true => flame(allocator, &word, devx.capabilities().inline_register),
+            false => None,
+        },
         register: register(allocator, &word, request.driver)?,
         qpn: pair.number(),
         transport: request.transport,

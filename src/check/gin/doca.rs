@@ -1,0 +1,50 @@
+//! gin.doca: programs of the DOCA SDK find DOCA GPUNetIO.
+
+use super::LIBRARIES;
+use crate::check::{Ctx, Judgement, or_skip, unknown_if};
+use crate::model::{Area, Library};
+
+const NAME: &str = "libdoca_gpunetio.so.2";
+
+pub fn doca(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    let software = &ctx.facts.software;
+    if let Some(unknown) = unknown_if(&software.libraries, "machine", Area::Files, LIBRARIES) {
+        return vec![unknown];
+    }
+    let picked = software.picked(NAME);
+    let judgement = match picked {
+        Some(library) => Some(installed(library)),
+        None => software.all(NAME).next().map(hidden),
+    };
+    let message = "No DOCA GPUNetIO is found. NCCL has its own copy.";
+    or_skip(judgement.into_iter().collect(), message)
+}
+
+fn installed(library: &Library) -> Judgement {
+    let message = match &library.version {
+        Some(version) => format!("Programs of the DOCA SDK find DOCA GPUNetIO: {version}."),
+        None => "Programs of the DOCA SDK find DOCA GPUNetIO. Its file has no version.".to_owned(),
+    };
+    Judgement::pass(&library.path, message).evidence(&library.path, version(library))
+}
+
+/// Installed, and not for the loader.
+fn hidden(library: &Library) -> Judgement {
+    let directory = library
+        .path
+        .rsplit_once('/')
+        .map_or("/", |(above, _)| above);
+    let message = format!(
+        "DOCA GPUNetIO is installed where the loader does not look: a program without a RUNPATH to it ends with 'error while loading \
+         shared libraries: {NAME}: cannot open shared object file'."
+    );
+    Judgement::broken(&library.path, message)
+        .advice(format!(
+            "Add {directory} to LD_LIBRARY_PATH, or to a file in /etc/ld.so.conf.d and run ldconfig."
+        ))
+        .evidence(&library.path, version(library))
+}
+
+fn version(library: &Library) -> &str {
+    library.version.as_deref().unwrap_or("no version")
+}
