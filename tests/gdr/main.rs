@@ -40,6 +40,7 @@ mod import_rdma_topo;
 mod import_support;
 mod integrations;
 mod kmod;
+mod kubernetes;
 mod layout;
 mod layout_lspci;
 mod memory_limit;
