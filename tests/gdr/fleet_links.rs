@@ -1,7 +1,7 @@
 //! `gdr fleet probe rdma` as processes of this machine, whose libmlx5 has NICs in software that reach each other.
 
 use std::ffi::OsString;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fake_nvml_build::uverbs;
@@ -37,6 +37,12 @@ impl Fleet {
     }
 
     fn node(&self, rank: &str, options: &[&str], more: &[&str]) -> Child {
+        let mut command = self.command(rank, options, more);
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().expect("gdr starts")
+    }
+
+    fn command(&self, rank: &str, options: &[&str], more: &[&str]) -> Command {
         let mut gdr = Gdr::new()
             .args([
                 "fleet",
@@ -55,17 +61,14 @@ impl Fleet {
         }
         let peers = self.directory.path().join("peers");
         let node = format!("n{rank}");
-        let mut command = gdr
-            .env("FAKE_UVERBS_PEERS", peers)
+        gdr.env("FAKE_UVERBS_PEERS", peers)
             .env("GDR_PROBE_SECRET", SECRET)
             .env("GDR_FLEET_RANK", rank)
             .env("GDR_FLEET_NODE", &node)
             .env("GDR_FLEET_SIZE", self.nodes)
             .env("GDR_FLEET_HOST", "127.0.0.1")
             .env("GDR_FLEET_PORT", &self.port)
-            .command();
-        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.spawn().expect("gdr starts")
+            .command()
     }
 }
 
@@ -165,6 +168,41 @@ fn nodes_that_stop_or_never_arrive_are_named() {
     // The two that are left have measured.
     assert!(report["network"]["pairs"].as_u64() >= Some(1), "{report:#}");
     assert_eq!(first.0, Some(1));
+}
+
+/// The nodes reach rank 0, and then each other, at the link-local address of an interface.
+#[test]
+#[ignore = "needs root and libmlx5"]
+fn nodes_reach_each_other_at_link_local_addresses() {
+    let fleet = Fleet::new("3");
+    let network = "ip link set lo up; ip -6 address add fe80::1/64 dev lo; \
+                   for rank in 0 1 2; do GDR_FLEET_RANK=$rank GDR_FLEET_NODE=n$rank \"$@\" & done; wait";
+    let node = fleet.command("0", &JSON, &["--device", "mlx5_0:1"]);
+    let mut all = Command::new("unshare");
+    all.args(["-n", "sh", "-c", network, "sh"])
+        .arg(node.get_program())
+        .args(node.get_args());
+    let variables = node.get_envs();
+    all.env_clear()
+        .envs(variables.filter_map(|(name, value)| Some((name, value?))));
+    let all = all
+        .env("GDR_FLEET_HOST", "fe80::1%lo")
+        .stdin(Stdio::null())
+        .output();
+    let all = all.expect("unshare");
+    let errors = String::from_utf8_lossy(&all.stderr);
+    let report: Value =
+        serde_json::from_slice(&all.stdout).unwrap_or_else(|error| panic!("{error}: {errors}"));
+    let network = &report["network"];
+    assert_eq!(
+        (
+            network["pairs"].as_u64(),
+            network["failed"].as_u64(),
+            &report["absent"]
+        ),
+        (Some(3), Some(0), &serde_json::json!([])),
+        "{report:#}"
+    );
 }
 
 #[test]
