@@ -1,5 +1,6 @@
 //! The integration tests of gdr, in one binary: each file is a module, `cargo test --test gdr fix_engine::` runs one.
 
+mod ansible;
 mod baseline;
 mod binary;
 mod broken_input;
