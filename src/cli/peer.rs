@@ -190,6 +190,8 @@ mod tests {
             ("10.0.0.2:99", "10.0.0.2:99"),
             ("fd00::2", "[fd00::2]:1"),
             ("[fd00::2]:99", "[fd00::2]:99"),
+            ("fe80::2%3", "[fe80::2%3]:1"),
+            ("[fe80::2%3]:99", "[fe80::2%3]:99"),
         ] {
             let at: ListenAt = text.parse().expect(text);
             assert_eq!(at.socket(1).to_string(), socket);
