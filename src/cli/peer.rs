@@ -59,14 +59,19 @@ impl FromStr for PeerName {
 /// A local address, with an optional TCP port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListenAt {
-    address: IpAddr,
-    port: Option<u16>,
+    /// With the interface of a link-local address.
+    address: SocketAddr,
+    has_port: bool,
 }
 
 impl ListenAt {
     /// Address and port, with a default port.
     pub fn socket(self, port: u16) -> SocketAddr {
-        SocketAddr::new(self.address, self.port.unwrap_or(port))
+        let mut socket = self.address;
+        if !self.has_port {
+            socket.set_port(port);
+        }
+        socket
     }
 }
 
@@ -74,19 +79,19 @@ impl FromStr for ListenAt {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if let Ok(address) = text.parse() {
-            return Ok(Self {
-                address,
-                port: None,
-            });
-        }
-        let socket: SocketAddr = text.parse().map_err(|_| {
-            "expected a local address, as in 10.0.0.1, 10.0.0.1:18516 or [fd00::1]:18516".to_owned()
-        })?;
-        Ok(Self {
-            address: socket.ip(),
-            port: Some(socket.port()),
-        })
+        let with_port = |text: &str| text.parse::<SocketAddr>().ok();
+        let without = match text.parse() {
+            Ok(ip) => Some(SocketAddr::new(ip, 0)),
+            Err(_) => with_port(&format!("[{text}]:0")),
+        };
+        let given = match without {
+            Some(address) => Some((address, false)),
+            None => with_port(text).map(|address| (address, true)),
+        };
+        let (address, has_port) = given.ok_or(
+            "expected a local address, as in 10.0.0.1, 10.0.0.1:18516, [fd00::1]:18516, or fe80::1%2 with the number of an interface",
+        )?;
+        Ok(Self { address, has_port })
     }
 }
 
@@ -185,6 +190,8 @@ mod tests {
             ("10.0.0.2:99", "10.0.0.2:99"),
             ("fd00::2", "[fd00::2]:1"),
             ("[fd00::2]:99", "[fd00::2]:99"),
+            ("fe80::2%3", "[fe80::2%3]:1"),
+            ("[fe80::2%3]:99", "[fe80::2%3]:99"),
         ] {
             let at: ListenAt = text.parse().expect(text);
             assert_eq!(at.socket(1).to_string(), socket);

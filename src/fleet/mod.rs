@@ -18,14 +18,16 @@ pub use merge::Fleet;
 pub use names::{fold, natural};
 pub use network::Links;
 
+use crate::model::{FleetNetwork, FleetReport};
+
 /// The exit status of a report: 1 if a node or a part of the network failed or a node has no report, 3 if something required is unknown, else 0.
-pub fn exit_code(report: &crate::model::FleetReport) -> u8 {
+pub fn exit_code(report: &FleetReport) -> u8 {
     let summary = &report.summary;
     let network = report.network.as_ref();
-    let faults = network.map_or(0, |network| network.faults.len());
+    let failures = network.map_or(0, FleetNetwork::failures);
     let is_empty = network.is_some_and(|network| network.pairs == 0);
     match (
-        summary.failed + summary.absent + faults,
+        summary.failed + summary.absent + failures,
         summary.undetermined + usize::from(is_empty),
     ) {
         (1.., _) => 1,

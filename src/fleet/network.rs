@@ -114,14 +114,53 @@ impl Links {
                 .iter()
                 .filter(|measured| measured.failed)
                 .count(),
+            unexplained: self.unexplained(faults).count(),
             faults: faults.iter().map(fault).collect(),
         };
         let counts = faults.iter().map(|fault| self.nodes_of(fault.entity).len());
         let findings = section.faults.iter().zip(counts);
-        let findings = findings
-            .map(|(fault, count)| finding(fault, count))
-            .collect();
+        let findings = findings.map(|(fault, count)| finding(fault, count));
+        let alone = self.unexplained(faults).take(WORST);
+        let alone = alone.map(|at| self.failure(at, mask));
+        let findings = findings.chain(alone).collect();
         (section, findings)
+    }
+
+    /// The failed measurements that no fault explains.
+    fn unexplained(&self, faults: &[Fault]) -> impl Iterator<Item = usize> {
+        let takes_part = |entity: Entity, nic: Nic| match entity {
+            Entity::Sending(own) | Entity::Receiving(own) | Entity::Nic(own) => own == nic,
+            Entity::Node(node) => node == nic.node,
+            Entity::Rail(rail) => rail == nic.rail,
+            Entity::Leaf(leaf) | Entity::Uplinks(leaf) => {
+                let nics = self.leaves.get(leaf).map(|(_, nics)| nics.as_slice());
+                nics.unwrap_or_default().contains(&nic)
+            }
+        };
+        let measurements = self.measurements.iter().enumerate();
+        measurements
+            .filter(move |(_, measured)| {
+                let mut ends = [measured.client, measured.server].into_iter();
+                let is_explained =
+                    ends.any(|nic| faults.iter().any(|fault| takes_part(fault.entity, nic)));
+                measured.failed && !is_explained
+            })
+            .map(|(at, _)| at)
+    }
+
+    /// The finding of a failed measurement.
+    fn failure(&self, at: usize, mask: bool) -> FleetFinding {
+        let Measurement { client, server, .. } = self.measurements[at];
+        let reason = self.reasons.get(&at).filter(|_| !mask);
+        let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
+        FleetFinding {
+            id: "fleet.link".to_owned(),
+            outcome: "fail".to_owned(),
+            subject: format!("{} to {}", self.nic(client), self.nic(server)),
+            message: format!("a measurement between them failed, and no part explains it{reason}"),
+            count: 2,
+            nodes: fold([client, server].map(|nic| self.nodes[nic.node].as_str())),
+        }
     }
 
     /// The most frequent reason of failed measurements of a fault.

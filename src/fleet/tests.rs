@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{Fleet, exit_code};
+use super::isolation::{Measurement, Nic};
+use super::schedule::Phase;
+use super::{Fleet, Links, exit_code};
 use crate::model::{Absence, FleetReport};
 
 fn doctor(host: &str, findings: &[(&str, &str, &str)]) -> Value {
@@ -133,4 +135,57 @@ fn figures_of_fewer_than_four_nodes_are_not_compared() {
         (source, document)
     });
     assert!(report(&times.collect::<Vec<_>>()).figures.is_empty());
+}
+
+/// Of four nodes all pairs were measured; between two it failed once. That is no fault of either, and no pass.
+#[test]
+fn failure_that_no_part_explains_is_no_pass() {
+    let nodes = ["n1", "n2", "n3", "n4"];
+    let report = |failed: bool| {
+        let pairs = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
+        let measurement = |(at, (client, server)): (usize, (usize, usize))| {
+            let failed = failed && at == 4;
+            let value = |value: f64| (!failed).then_some(value);
+            Measurement {
+                phase: Phase::Alone,
+                client: Nic {
+                    node: client,
+                    rail: 0,
+                },
+                server: Nic {
+                    node: server,
+                    rail: 0,
+                },
+                there: value(10.0),
+                back: value(9.0),
+                latency: value(2.0),
+                lost: 0,
+                failed,
+            }
+        };
+        let mut fleet = Fleet::default();
+        for node in nodes {
+            fleet.add(None, node, doctor(node, &[]).to_string().as_bytes());
+        }
+        fleet.connect(Links {
+            nodes: nodes.map(str::to_owned).to_vec(),
+            nics: vec![vec!["mlx5_0".to_owned()]; 4],
+            measurements: pairs.into_iter().enumerate().map(measurement).collect(),
+            reasons: [(4, "no answer".to_owned())].into(),
+            rounds: 3,
+            ..Links::default()
+        });
+        fleet.report(false)
+    };
+    assert_eq!(exit_code(&report(false)), 0);
+    let report = report(true);
+    let network = report.network.as_ref().expect("a network");
+    assert_eq!((network.faults.len(), network.unexplained), (0, 1));
+    let finding = &report.findings[0];
+    assert_eq!(
+        (finding.subject.as_str(), finding.nodes.as_str()),
+        ("n2 mlx5_0 to n4 mlx5_0", "n[2,4]")
+    );
+    assert!(finding.message.ends_with(": no answer"), "{finding:?}");
+    assert_eq!(exit_code(&report), 1);
 }

@@ -216,8 +216,18 @@ pub struct FleetNetwork {
     pub pairs: usize,
     /// How many of these failed.
     pub failed: usize,
+    /// How many of the failed ones no part at fault explains.
+    #[serde(default)]
+    pub unexplained: usize,
     /// The parts at fault, the clearest first.
     pub faults: Vec<FleetFault>,
+}
+
+impl FleetNetwork {
+    /// Number of faults, and of failures without one.
+    pub fn failures(&self) -> usize {
+        self.faults.len() + self.unexplained
+    }
 }
 
 /// A part of the network that is at fault.

@@ -1,12 +1,14 @@
-//! Fleets under a real Slurm with eight nodes, each with a snapshot of its own: one is broken, one never starts gdr, one hangs, one is
-//! killed. Also what Slurm's prolog and health check do with gdr.
+//! Fleets under a real Slurm with eight nodes. For doctor each has a snapshot of its own: one is broken, one never starts gdr, one hangs,
+//! one is killed. For the probe between nodes each has a NIC in software. Also what Slurm's prolog and health check do with gdr.
 
 use std::path::Path;
 use std::process::Output;
 
+use fake_nvml_build::uverbs;
 use serde_json::Value;
 
-use crate::support::{Gdr, Node, Slurm, script};
+use crate::fleet_links::dead;
+use crate::support::{Gdr, NODES, Node, Slurm, script};
 
 const GDR: &str = env!("CARGO_BIN_EXE_gdr");
 
@@ -106,6 +108,59 @@ fn nodes_that_are_broken_missing_hanging_or_killed_are_named() {
         String::from_utf8_lossy(&run.stderr)
     );
     assert!(text.contains("8 nodes are alike: n[1-8]"), "{text}");
+}
+
+/// The script of a node: gdr with a NIC in software, which reaches those of the other nodes.
+fn links_script(slurm: &Slurm, options: &str, nodes: &str) -> String {
+    let dir = slurm.dir.path();
+    for name in ["peers", "elsewhere"] {
+        std::fs::create_dir_all(dir.join(name)).expect("a directory");
+    }
+    let nic = uverbs::nic(&dir.join("sys")).expect("a NIC").into_iter();
+    let nic = nic.map(|(name, value)| format!("{name}={} ", value.display()));
+    let nic: String = nic.collect();
+    let at = dir.display();
+    format!(
+        "run() {{ exec env {nic}FAKE_UVERBS_PEERS={at}/$1 {GDR} fleet probe rdma --format json {options} -- --quick \
+         --memory host --size 8,4096 --device mlx5_0:1; }}\n\
+         measures() {{ for child in $(cat /proc/$1/task/*/children); do grep -q -e '->' /proc/$child/cmdline && return; done; false; }}\n\
+         case $SLURMD_NODENAME in\n{nodes}\n*) run peers ;;\nesac\n"
+    )
+}
+
+#[test]
+#[ignore = "needs root, libmlx5 and slurm (Debian: ibverbs-providers, slurmctld, slurmd, slurm-client, munge)"]
+fn links_of_nodes_that_are_missing_stopped_or_dead_are_named() {
+    let slurm = Slurm::start("KillWait=2");
+    let daemons = slurm.processes();
+    assert!(
+        daemons.len() > NODES,
+        "slurmctld and each slurmd: {daemons:?}"
+    );
+    // n2 never starts gdr, n4 stops while it measures, and the cable of n6 leads into another network. Slurm ends what is left when the
+    // others have ended.
+    let nodes = "n2) exec sleep 100 ;;\n\
+                 n4) run peers & until measures $!; do sleep 0.1; done; kill -STOP $!; wait ;;\n\
+                 n6) run elsewhere ;;";
+    let script = links_script(&slurm, "--arrival 6 --timeout 20", nodes);
+    let run = slurm.on_all_nodes(&script, &["--wait=3"]);
+    slurm.wait("the end of all other processes", |slurm| {
+        slurm.processes() == daemons
+    });
+    assert_eq!(slurm.left_behind(), [""; 0]);
+    let report = json(&run);
+    let absent = absent(&report);
+    assert_eq!(absent, [("n2", "missing"), ("n4", "ended")], "{report:#}");
+    let network = &report["network"];
+    assert_eq!(dead(&report), ["n6"], "{report:#}");
+    // Six nodes are left, and each of them measured with each other one.
+    assert!(network["failed"].as_u64() >= Some(5), "{report:#}");
+    assert!(network["pairs"].as_u64() >= Some(15), "{report:#}");
+    let names = report["nodes"].as_array().expect("nodes").iter();
+    let names: Vec<&Value> = names.map(|node| &node["name"]).collect();
+    assert_eq!(names, ["n1", "n3", "n5", "n6", "n7", "n8"], "{report:#}");
+    // That of a process that Slurm killed, which is higher than that of rank 0.
+    assert_eq!(run.status.code(), Some(128 + 9));
 }
 
 /// A program that answers for each node from its snapshot, and the scripts of `integrations/slurm` that call it.

@@ -1,5 +1,5 @@
 //! The scripts and configurations of `integrations/`, each with the program that calls it or with what that program requires. Slurm
-//! itself runs its scripts in `fleet_slurm`.
+//! itself runs its scripts in `fleet_slurm`; the files for Kubernetes are in `kubernetes`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,16 +8,16 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::{Gdr, Node, free_port, script};
+use crate::support::{Gdr, Node, script};
 
 const ACS: &str = "gdr: pcie.acs (0000:17:02.0): The downstream port 0000:17:02.0 redirects";
 
-fn integrations() -> PathBuf {
+pub fn integrations() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("integrations")
 }
 
 /// A machine, and a gdr that looks at it.
-struct Place {
+pub struct Place {
     dir: TempDir,
     machine: TempDir,
 }
@@ -37,30 +37,30 @@ impl Place {
         place
     }
 
-    fn good() -> Self {
+    pub fn good() -> Self {
         Self::new(&Node::good())
     }
 
     /// Switch port 17:02.0 redirects a GPU's traffic.
-    fn broken() -> Self {
+    pub fn broken() -> Self {
         let mut node = Node::good();
         node.at("0000:17:02.0").acs_ctl =
             Some(serde_json::from_value("001d".into()).expect("a number"));
         Self::new(&node)
     }
 
-    fn gdr(&self) -> PathBuf {
+    pub fn gdr(&self) -> PathBuf {
         self.dir.path().join("gdr")
     }
 
-    fn run(&self, program: impl AsRef<std::ffi::OsStr>, args: &[&str]) -> Output {
+    pub fn run(&self, program: impl AsRef<std::ffi::OsStr>, args: &[&str]) -> Output {
         let mut command = Command::new(program);
         command.args(args).env("GDR", self.gdr());
         command.output().expect("a program")
     }
 }
 
-fn text(bytes: &[u8]) -> String {
+pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
@@ -331,146 +331,6 @@ fn metrics_are_replaced_whole_and_promtool_accepts_them() {
         "{}",
         text(&verify.stderr)
     );
-}
-
-/// A Python program with the packages of `.ci/kubernetes.txt`.
-fn python(program: &str, args: &[&Path]) -> Output {
-    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/tools");
-    let mut command = Command::new("python3");
-    command.args(["-c", program]).args(args);
-    command.env("PYTHONPATH", tools);
-    command.output().expect("python3")
-}
-
-/// Whether a manifest is valid for the newest Kubernetes that the package knows, without unknown fields.
-fn validate(file: &Path) -> Result<(), String> {
-    const PROGRAM: &str = "import sys, yaml, kubernetes_validate as kv\n\
-        for document in yaml.safe_load_all(open(sys.argv[1])):\n    \
-        kv.validate(document, kv.latest_version(), strict=True)\n    \
-        print(document['kind'])\n";
-    let output = python(PROGRAM, &[file]);
-    if output.status.success() && !output.stdout.is_empty() {
-        Ok(())
-    } else {
-        Err(text(&output.stderr))
-    }
-}
-
-#[test]
-#[ignore = "needs kubernetes-validate (pip install --target target/tools -r .ci/kubernetes.txt)"]
-fn manifests_are_valid_for_kubernetes() {
-    let dir = tempfile::tempdir().expect("a directory");
-    for name in ["daemonset.yaml", "indexed-job.yaml"] {
-        let file = integrations().join("kubernetes").join(name);
-        assert_eq!(validate(&file), Ok(()), "{name}");
-        let wrong = fs::read_to_string(&file).expect("a manifest");
-        let wrong = wrong.replace("hostNetwork: true", "hostNetworks: true");
-        let at = dir.path().join(name);
-        fs::write(&at, wrong).expect("a file");
-        let error = validate(&at).expect_err("an unknown field");
-        assert!(error.contains("hostNetworks"), "{error}");
-    }
-}
-
-/// The arguments and variables of the job, as its pods get them.
-#[test]
-#[ignore = "needs kubernetes-validate (pip install --target target/tools -r .ci/kubernetes.txt)"]
-fn job_runs_as_its_manifest_says() {
-    const PROGRAM: &str = "import sys, json, yaml\n\
-        print(json.dumps(list(yaml.safe_load_all(open(sys.argv[1])))))\n";
-    let file = integrations().join("kubernetes/indexed-job.yaml");
-    let documents = python(PROGRAM, &[&file]).stdout;
-    let documents: Value = serde_json::from_slice(&documents).expect("JSON");
-    let job = &documents[1];
-    let container = &job["spec"]["template"]["spec"]["containers"][0];
-    let list = |name: &str| container[name].as_array().expect("a list");
-    let args = list("args").iter().map(|arg| arg.as_str().expect("a text"));
-    let place = Place::good();
-    let port = free_port();
-    let pods = job["spec"]["completions"].as_u64().expect("a number");
-    let pods = (0..pods).map(|index| {
-        let mut command = Command::new(place.gdr());
-        command.args(args.clone()).args(["--format", "json"]);
-        for variable in list("env") {
-            let name = variable["name"].as_str().expect("a name");
-            let value = match name {
-                "GDR_FLEET_HOST" => "127.0.0.1".to_owned(),
-                "GDR_FLEET_NODE" => format!("worker-{index}"),
-                "GDR_PROBE_SECRET" => "5a".repeat(32),
-                _ => variable["value"].as_str().expect("a value").to_owned(),
-            };
-            command.env(name, value);
-        }
-        command
-            .env("JOB_COMPLETION_INDEX", index.to_string())
-            .env("GDR_FLEET_PORT", &port)
-            .stdout(std::process::Stdio::piped())
-            .spawn()
-            .expect("gdr")
-    });
-    let pods: Vec<_> = pods.collect();
-    let outputs = pods
-        .into_iter()
-        .map(|pod| pod.wait_with_output().expect("gdr"));
-    let outputs: Vec<Output> = outputs.collect();
-    let report: Value = serde_json::from_slice(&outputs[0].stdout).expect("JSON");
-    assert_eq!(report["groups"][0]["nodes"], "worker-[0-3]", "{report:#}");
-    assert_eq!(report["absent"], json!([]));
-}
-
-#[test]
-#[ignore = "needs jq"]
-fn nodes_are_labelled_by_a_report() {
-    let label = integrations().join("kubernetes/label-nodes.sh");
-    let dir = tempfile::tempdir().expect("a directory");
-    let log = dir.path().join("log");
-    script(
-        &dir.path().join("kubectl"),
-        &format!("#!/bin/sh\necho \"$*\" >> {}\n", log.display()),
-    );
-    let path = format!("{}:/usr/bin:/bin", dir.path().display());
-    let run = |report: &Value| {
-        let file = dir.path().join("report.json");
-        fs::write(&file, report.to_string()).expect("a file");
-        let mut command = Command::new(&label);
-        command.arg(&file).env("PATH", &path);
-        command.output().expect("the script")
-    };
-    // A report that gdr makes: one node is well, one fails, one has no report.
-    let reports = dir.path().join("reports");
-    fs::create_dir(&reports).expect("a directory");
-    for (name, place) in [("worker-1", Place::good()), ("worker-2", Place::broken())] {
-        let args = ["doctor", "--only", "pcie.acs", "--format", "json"];
-        let document = place.run(place.gdr(), &args).stdout;
-        fs::write(reports.join(format!("{name}.json")), document).expect("a file");
-    }
-    let merged = Gdr::new()
-        .args(["fleet", "report", "--format", "json", "--by-file"])
-        .args(["--nodes", "worker-[1-3]"])
-        .args([&reports])
-        .run();
-    merged.assert_code(1);
-    let mut report: Value = serde_json::from_str(&merged.stdout).expect("JSON");
-    let output = run(&report);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    assert_eq!(
-        fs::read_to_string(&log).expect("a log"),
-        "label node worker-1 --overwrite gdr.io/gpudirect-rdma=ready\n\
-         label node worker-2 gdr.io/gpudirect-rdma-\n\
-         label node worker-3 gdr.io/gpudirect-rdma-\n"
-    );
-    // No name becomes an option of kubectl, and no other document is taken.
-    fs::remove_file(&log).expect("a log");
-    for name in ["--all", "a b", "$(id)", "worker-1\nworker-2", ""] {
-        report["nodes"] = json!([{ "name": name, "state": "ok" }]);
-        report["absent"] = json!([]);
-        run(&report);
-    }
-    assert!(!log.exists(), "{:?}", fs::read_to_string(&log));
-    report["schema"] = json!("gdr.doctor/1");
-    let output = run(&report);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("not a report of gdr fleet"));
 }
 
 /// Every expression of the dashboard is PromQL, and asks for metrics that exist.

@@ -1,5 +1,6 @@
 //! The integration tests of gdr, in one binary: each file is a module, `cargo test --test gdr fix_engine::` runs one.
 
+mod ansible;
 mod baseline;
 mod binary;
 mod broken_input;
@@ -40,6 +41,7 @@ mod import_rdma_topo;
 mod import_support;
 mod integrations;
 mod kmod;
+mod kubernetes;
 mod layout;
 mod layout_lspci;
 mod memory_limit;

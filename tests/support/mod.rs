@@ -44,4 +44,4 @@ pub use node::Node;
 pub use run::{Gdr, MEMORY, Run, SafeBinary, free_port, gdr};
 pub use scratch::scratch;
 pub use side::{Ended, Invitation, Side};
-pub use slurm::{Slurm, script};
+pub use slurm::{NODES, Slurm, script};

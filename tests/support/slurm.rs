@@ -1,6 +1,7 @@
 //! A real Slurm with eight nodes on this machine: its own munged, slurmctld and one slurmd for each node, all ended on drop.
 //! Debian: slurmctld, slurmd, slurm-client, munge. It needs root, because slurmd starts tasks for users.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -157,6 +158,22 @@ impl Slurm {
             .arg("sh")
             .arg(&name);
         command.output().expect("srun")
+    }
+
+    /// The processes of this Slurm: its daemons but for munged, and all that they have started.
+    pub fn processes(&self) -> BTreeSet<String> {
+        let conf = self.dir.path().join("slurm.conf");
+        let variable = format!("SLURM_CONF={}", conf.display());
+        let is_ours = |process: &String| {
+            // Nothing: it has ended.
+            let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+            let mut variables = environment.split(|byte| *byte == 0);
+            variables.any(|known| known == variable.as_bytes())
+        };
+        let all = fs::read_dir("/proc").expect("processes");
+        let names = all.map(|entry| entry.expect("an entry").file_name());
+        let names = names.map(|name| name.to_string_lossy().into_owned());
+        names.filter(is_ours).collect()
     }
 
     fn logs(&self) -> String {

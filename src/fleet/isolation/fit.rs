@@ -31,9 +31,13 @@ const MAX_FAULTS: usize = 32;
 pub fn explain(members: &Members<'_>, samples: &[Sample], least: f64) -> Vec<Explained> {
     let values = relative(samples);
     let evidence = |fit: &Fit<'_>, numbers: &[u32], scratch: &mut Vec<f64>| {
+        let failed = fit.failed(numbers);
         // One slow measurement says little.
-        let is_dead = |at: &u32| fit.samples[*at as usize].value.is_none();
-        if numbers.len() < 2 && !numbers.iter().any(is_dead) {
+        if numbers.len() < 2 && failed == 0 {
+            return None;
+        }
+        // The usual value is one of the part's own: it may be dead, and not slow.
+        if numbers.len() == samples.len() && 2 * failed <= numbers.len() {
             return None;
         }
         scratch.clear();
@@ -52,7 +56,10 @@ pub fn explain(members: &Members<'_>, samples: &[Sample], least: f64) -> Vec<Exp
             .sum();
         Some((gain, effect))
     };
-    let noise = noise(&mut values.clone());
+    // What failed has no noise.
+    let measured = values.iter().zip(samples);
+    let measured = measured.filter(|(_, sample)| sample.value.is_some());
+    let noise = noise(&mut measured.map(|(value, _)| *value).collect::<Vec<_>>());
     Fit::new(members, samples, values, noise).run(&evidence)
 }
 
@@ -130,6 +137,12 @@ impl<'m> Fit<'m> {
         self.values[at as usize] - self.predicted[at as usize]
     }
 
+    /// How many of these samples failed.
+    fn failed(&self, numbers: &[u32]) -> usize {
+        let failed = |at: &&u32| self.samples[**at as usize].value.is_none();
+        numbers.iter().filter(failed).count()
+    }
+
     fn run(mut self, evidence: Evidence<'_>) -> Vec<Explained> {
         let threshold = (self.entities.len().max(1) as f64).ln() - FALSE_ALARM.ln();
         let mut found = Vec::new();
@@ -187,14 +200,10 @@ impl<'m> Fit<'m> {
             }
         }
         let numbers = &self.members[best];
-        let failed = numbers
-            .iter()
-            .filter(|at| self.samples[**at as usize].value.is_none())
-            .count();
         Explained {
             entity,
             effect,
-            dead: 2 * failed > numbers.len(),
+            dead: 2 * self.failed(numbers) > numbers.len(),
             measurements: numbers.len(),
             confidence: 1.0 / (1.0 + against),
             same,

@@ -58,6 +58,13 @@ pub enum PlaceError {
     Launcher(#[from] mp::launcher::Error),
 }
 
+/// The number of processes on this host, by Open MPI, by MPICH and its relatives, and by MVAPICH.
+const LOCAL_SIZES: [&str; 3] = [
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "MPI_LOCALNRANKS",
+    "MV2_COMM_WORLD_LOCAL_SIZE",
+];
+
 /// Looks a variable up, as `std::env::var` does without its errors.
 type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
@@ -74,14 +81,15 @@ pub fn from_environment(variables: Variables<'_>) -> Result<NodePlace, PlaceErro
     if place.launcher == Launcher::Slurm {
         return slurm(variables, place);
     }
-    let local = number(variables, "OMPI_COMM_WORLD_LOCAL_RANK")?;
-    let on_node = number(variables, "OMPI_COMM_WORLD_LOCAL_SIZE")?;
     let size = place.size.ok_or(PlaceError::NoSize)?;
-    if local.is_some() && on_node.is_some_and(|processes| processes > 1) {
-        return Err(PlaceError::Variable {
-            variable: "OMPI_COMM_WORLD_LOCAL_SIZE",
-            why: "there must be one process on each node: mpirun --map-by ppr:1:node".to_owned(),
-        });
+    for variable in LOCAL_SIZES {
+        if number(variables, variable)?.is_some_and(|processes| processes > 1) {
+            return Err(PlaceError::Variable {
+                variable,
+                why: "there must be one process on each node: mpirun --map-by ppr:1:node (Open MPI) or -ppn 1 (MPICH)"
+                    .to_owned(),
+            });
+        }
     }
     Ok(NodePlace {
         rank: place.rank,

@@ -269,6 +269,17 @@ fn mpi_launchers_and_none() {
             .to_string()
             .contains("ppr:1:node")
     );
+    let packed = [
+        ("PMI_RANK", "1"),
+        ("PMI_SIZE", "4"),
+        ("MPI_LOCALNRANKS", "4"),
+    ];
+    assert!(
+        place(&packed)
+            .expect_err("four on a node")
+            .to_string()
+            .contains("-ppn 1 (MPICH)")
+    );
     assert!(matches!(place(&[]), Err(PlaceError::NoLauncher)));
     assert!(matches!(
         place(&[("PMIX_RANK", "0")]),

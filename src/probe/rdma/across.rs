@@ -2,7 +2,7 @@
 //! connects, or the first of two that a launcher started.
 
 use std::io::{BufRead as _, BufReader};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, Shutdown, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
@@ -219,7 +219,7 @@ fn meet_peer<'a, P: Across>(
                     why: error.to_string(),
                 })?,
             };
-            let listener = bind(*address, &secret)?;
+            let listener = Listener::bind(*address, &secret)?;
             for line in describe_server(probe.name(), listener.address(), &secret, given.is_some())
             {
                 note(line);
@@ -265,8 +265,12 @@ fn describe_server(
     let host = match address.ip().is_unspecified() {
         // Without a host name the user must fill in the address.
         true => host_name().unwrap_or_else(|_| "HOST".to_owned()),
-        false if address.is_ipv6() => format!("[{}]", address.ip()),
-        false => address.ip().to_string(),
+        // The other machine has an interface of its own to it.
+        false => match address.ip() {
+            IpAddr::V6(ip) if ip.is_unicast_link_local() => format!("[{ip}%INTERFACE]"),
+            IpAddr::V6(ip) => format!("[{ip}]"),
+            IpAddr::V4(ip) => ip.to_string(),
+        },
     };
     let host = match address.port() {
         DEFAULT_PORT => host,
@@ -295,17 +299,6 @@ fn describe_server(
                 secret.text()
             ),
         ],
-    }
-}
-
-/// Listens at an address; falls back from `[::]` to `0.0.0.0` without IPv6.
-pub(super) fn bind(address: SocketAddr, secret: &Secret) -> Result<Listener, Error> {
-    match Listener::bind(address, secret) {
-        Err(_) if address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Listener::bind(
-            SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), address.port()),
-            secret,
-        ),
-        bound => bound,
     }
 }
 

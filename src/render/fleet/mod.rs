@@ -14,8 +14,8 @@ pub(in crate::render) const SIMULATED: &str = "SIMULATED: a report comes from si
 pub(in crate::render) fn headline(report: &FleetReport) -> (Tone, String) {
     let summary = &report.summary;
     let network = report.network.as_ref();
-    let faults = network.map_or(0, |network| network.faults.len());
-    let failed = summary.failed + summary.absent + faults;
+    let failures = network.map_or(0, FleetNetwork::failures);
+    let failed = summary.failed + summary.absent + failures;
     let open =
         summary.undetermined + usize::from(network.is_some_and(|network| network.pairs == 0));
     let (tone, word) = match (failed, open) {
@@ -41,8 +41,12 @@ pub(in crate::render) fn headline(report: &FleetReport) -> (Tone, String) {
         None => String::new(),
         Some(FleetNetwork { pairs: 0, .. }) => "; nothing was measured between nodes".to_owned(),
         Some(network) => format!(
-            "; {} of the network at fault, of {} between NICs in {}",
-            counted(faults, "part"),
+            "; {} of the network at fault{}, of {} between NICs in {}",
+            counted(network.faults.len(), "part"),
+            match network.unexplained {
+                0 => String::new(),
+                count => format!(" and {} without one", counted(count, "failure")),
+            },
             counted(network.pairs, "measurement"),
             counted(network.rounds, "round")
         ),

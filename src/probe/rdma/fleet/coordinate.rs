@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use super::message::{MAX_RAILS, Message, PairFigures, Ready, Work};
+use super::message::{MAX_RAILS, Message, PairFigures, Ready, Work, interface};
 use crate::model::Absence;
 use crate::probe::rdma::rendezvous::{Conditions, Error, Host, Link, shortened};
 
@@ -14,6 +14,9 @@ use crate::probe::rdma::rendezvous::{Conditions, Error, Host, Link, shortened};
 const INTRODUCTION: Duration = Duration::from_secs(10);
 /// How much longer than a client rank 0 waits for a round.
 const MARGIN: Duration = Duration::from_secs(10);
+/// How much later than its partner rank 0 may see that a node has ended: the time of a heartbeat, and some more.
+const NOTICE: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Most characters of a name and of a reason from another machine.
 const MAX_NAME: usize = 200;
 const MAX_REASON: usize = 500;
@@ -72,6 +75,11 @@ impl Member<'_> {
         (!address.is_loopback() && self.measured.rank != 0).then_some(address)
     }
 
+    /// The interface of this host that leads to the node, if its address is link-local; else 0.
+    fn interface(&self) -> u32 {
+        self.link.as_ref().map_or(0, |link| interface(link.peer()))
+    }
+
     fn fail(&mut self, why: Absence, reason: String) {
         self.link = None;
         let reason = shortened(&reason, MAX_REASON);
@@ -114,6 +122,7 @@ pub fn coordinate(
     let mut members = arrive(&host, count, (timeouts, interrupted), note)?;
     // The port closes, and a file that names it is removed.
     drop(host);
+    leave_out_link_local(&mut members);
     let until = Instant::now() + timeouts.round;
     for member in &mut members {
         ready(member, until);
@@ -143,6 +152,7 @@ pub fn coordinate(
         );
     }
     let is_complete = !interrupted();
+    notice_ended(&mut members, &mut measured, rounds.len(), interrupted);
     for member in &mut members {
         if let Some(link) = member.link.take() {
             // Ignored: it has nothing more to do.
@@ -220,6 +230,26 @@ fn arrive<'a>(
     Ok(members)
 }
 
+/// A link-local address means nothing without an interface, whose number is another on each host. A node takes the interface by which it
+/// reached rank 0. That is right if all nodes did so by link-local addresses of one network.
+fn leave_out_link_local(members: &mut [Member<'_>]) {
+    let remote = members.iter().filter(|member| member.address().is_some());
+    let interfaces: BTreeSet<u32> = remote.map(Member::interface).collect();
+    if interfaces.len() < 2 {
+        return;
+    }
+    for member in members.iter_mut().filter(|member| member.interface() != 0) {
+        let address = member.address().map(|address| address.to_string());
+        member.fail(
+            Absence::Ended,
+            format!(
+                "it reached rank 0 from the link-local address {}, at which not all nodes can reach it: name rank 0 by another address",
+                address.unwrap_or_default()
+            ),
+        );
+    }
+}
+
 fn ready(member: &mut Member<'_>, until: Instant) {
     let Some(link) = &member.link else { return };
     match link.receive(until) {
@@ -246,6 +276,34 @@ fn ready(member: &mut Member<'_>, until: Instant) {
     }
 }
 
+/// Finds the nodes that ended in the last round, and drops what failed because of a node that ended at any time: it is named, and its
+/// partners are not to blame.
+fn notice_ended(
+    members: &mut [Member<'_>],
+    measured: &mut Vec<PairMeasured>,
+    rounds: usize,
+    interrupted: &dyn Fn() -> bool,
+) {
+    let until = Instant::now() + NOTICE;
+    loop {
+        for member in members.iter_mut() {
+            if let Some(error) = member.link.as_ref().and_then(Link::failure) {
+                member.lost(&error);
+            }
+        }
+        let has_ended = |node: usize| members[node].measured.failure.is_some();
+        measured.retain(|pair| {
+            pair.figures.failed.is_none() || !has_ended(pair.client.0) && !has_ended(pair.server.0)
+        });
+        let is_last =
+            |pair: &PairMeasured| pair.round + 1 == rounds && pair.figures.failed.is_some();
+        if !measured.iter().any(is_last) || interrupted() || Instant::now() >= until {
+            return;
+        }
+        std::thread::sleep(POLL_INTERVAL);
+    }
+}
+
 /// Runs a round. Pairs of which a node has failed are left out.
 fn run(
     members: &mut [Member<'_>],
@@ -269,6 +327,10 @@ fn run(
         let work = Message::Work(Work {
             number: number32,
             address: members[*server].address(),
+            interface: match members[*client].address() {
+                None => members[*server].interface(),
+                Some(_) => 0,
+            },
             port: ready.port,
             pairs: nics.clone(),
             together: round.together,

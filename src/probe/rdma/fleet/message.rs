@@ -1,6 +1,6 @@
 //! Messages between a node and rank 0.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +53,8 @@ pub struct Work {
     pub number: u32,
     /// The server; without an address it is on the host of rank 0.
     pub address: Option<IpAddr>,
+    /// The interface for a link-local address; 0 is the one by which the client reached rank 0.
+    pub interface: u32,
     pub port: u16,
     /// NICs of the client and of the server, by number.
     pub pairs: Vec<(usize, usize)>,
@@ -60,6 +62,14 @@ pub struct Work {
     pub together: bool,
     /// How long it may take.
     pub seconds: u64,
+}
+
+/// The interface of a link-local address, as a number of this host; 0 for other addresses.
+pub fn interface(address: SocketAddr) -> u32 {
+    match address {
+        SocketAddr::V6(address) if address.ip().is_unicast_link_local() => address.scope_id(),
+        _ => 0,
+    }
 }
 
 /// The figures of two NICs.

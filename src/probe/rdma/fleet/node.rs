@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::message::{MAX_RAILS, Message, Nic, PairFigures, Ready, Work};
+use super::message::{MAX_RAILS, Message, Nic, PairFigures, Ready, Work, interface};
 use crate::model::{CounterKind, ProbeReport, ProbeResult, ProbeVerdict};
 use crate::probe::children::{Children, Watcher};
 use crate::probe::events::Step;
 use crate::probe::machine::Machine;
-use crate::probe::rdma::across::{self, PeerLink, Role, bind};
+use crate::probe::rdma::across::{self, PeerLink, Role};
 use crate::probe::rdma::options::Options;
 use crate::probe::rdma::parent::rails;
 use crate::probe::rdma::rendezvous::{
@@ -65,7 +65,7 @@ pub fn take_part(
     })?;
     let any = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0);
     let prepared = prepare(node).and_then(|(report, places)| {
-        let listener = bind(any, &secret).map_err(|error| error.to_string())?;
+        let listener = Listener::bind(any, &secret).map_err(|error| error.to_string())?;
         Ok((report, places, listener))
     });
     let (report, places, listener) = match prepared {
@@ -199,7 +199,7 @@ fn measure(
     secret: &Secret,
     (work, until): (&Work, Instant),
 ) -> Vec<PairFigures> {
-    let address = work.address.unwrap_or(link.peer().ip()).to_string();
+    let address = host(work, link.peer());
     let pair = |(ours, theirs): (usize, usize)| match places.get(ours) {
         Some(place) => {
             connect_and_measure(node, place, theirs, (&address, work.port), secret, until)
@@ -221,6 +221,21 @@ fn measure(
         };
         running.into_iter().map(join).collect()
     })
+}
+
+/// The server's address, with the interface of a link-local one.
+fn host(work: &Work, rank_0: SocketAddr) -> String {
+    let (address, interface) = match (work.address, work.interface) {
+        (Some(address), 0) => (address, interface(rank_0)),
+        (Some(address), number) => (address, number),
+        (None, _) => (rank_0.ip(), interface(rank_0)),
+    };
+    match address {
+        IpAddr::V6(address) if address.is_unicast_link_local() && interface != 0 => {
+            format!("{address}%{interface}")
+        }
+        address => address.to_string(),
+    }
 }
 
 fn failed(why: String) -> PairFigures {

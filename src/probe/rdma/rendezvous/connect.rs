@@ -41,7 +41,7 @@ pub enum Attempt<L> {
 }
 
 /// Connects to the server at this host and port, and tries until the deadline while nothing answers there.
-/// The host is a name or an address, IPv6 with or without brackets.
+/// The host is a name or an address, IPv6 with or without brackets, and with an interface (`fe80::1%2`) if it is link-local.
 pub fn connect<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     host: &str,
     port: u16,
@@ -82,6 +82,14 @@ fn at(host: &str, port: u16) -> String {
         true => format!("[{host}]:{port}"),
         false => format!("{host}:{port}"),
     }
+}
+
+/// An address that is written in digits, the number of its interface included. Names of interfaces are for the resolver.
+fn literal(name: &str, port: u16) -> Option<SocketAddr> {
+    if let Ok(ip) = name.parse() {
+        return Some(SocketAddr::new(ip, port));
+    }
+    format!("[{name}]:{port}").parse().ok()
 }
 
 /// Waits, unless interrupted.
@@ -144,8 +152,8 @@ fn resolve(
         .strip_prefix('[')
         .and_then(|host| host.strip_suffix(']'))
         .unwrap_or(host);
-    if let Ok(ip) = name.parse() {
-        return Attempt::Connected(vec![SocketAddr::new(ip, port)]);
+    if let Some(address) = literal(name, port) {
+        return Attempt::Connected(vec![address]);
     }
     let never = |why: String| {
         Attempt::Failed(Error::Resolve {

@@ -2,11 +2,12 @@
 //! what it costs is bounded: 16 sockets, 40 bytes each, for two seconds.
 
 use std::io::{Read as _, Write as _};
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -65,9 +66,15 @@ pub fn listen<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     Listener::bind(address, secret)?.accept(conditions, note)
 }
 
+/// True for the errors of a kernel without IPv6.
+fn lacks_ipv6(error: &std::io::Error) -> bool {
+    let errors = [Errno::AFNOSUPPORT, Errno::ADDRNOTAVAIL];
+    Errno::from_io_error(error).is_some_and(|error| errors.contains(&error))
+}
+
 impl Listener {
     /// Listens at this address, and no other; port 0 is a port that is free. Without a secret the address must be the
-    /// machine's own loopback.
+    /// machine's own loopback. On a machine without IPv6 `[::]` is `0.0.0.0`.
     pub fn bind(address: SocketAddr, secret: &Secret) -> Result<Self, Error> {
         if is_exposed(address.ip(), secret) {
             return Err(Error::Exposed { address });
@@ -76,7 +83,15 @@ impl Listener {
             address,
             why: error.to_string(),
         };
-        let socket = TcpListener::bind(address).map_err(failed)?;
+        let socket = match TcpListener::bind(address) {
+            Err(error)
+                if address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) && lacks_ipv6(&error) =>
+            {
+                TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port()))
+            }
+            bound => bound,
+        };
+        let socket = socket.map_err(failed)?;
         socket.set_nonblocking(true).map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
         Ok(Self {
