@@ -407,7 +407,7 @@ fn superchip(nics: &Value) -> Bench {
     let mut patch = json!({"verbs": {"data_direct": "/devices/pci0002:00/0002:00:01.0"}});
     merge(&mut patch, nics);
     let gpus = json!({"gpu": {"attributes": {"100": 1}}, "dmabuf_pcie": null});
-    Bench::of("two", &patch).with_gpus(&gpus).with_mlx5()
+    Bench::of("two", &patch).with_gpus(&gpus).with_providers()
 }
 
 #[test]

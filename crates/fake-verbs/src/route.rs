@@ -7,7 +7,7 @@ use ibverbs_sys::{ibv_ah_attr, ibv_pd, ibv_port_state, ibv_qp_state, ibv_qp_type
 use crate::abi::Address;
 use crate::answer::{Errno, pointer_or_null, status};
 use crate::device::attributes;
-use crate::machine::{all_ports, gid_at, gids, is_ethernet, lid, ports};
+use crate::machine::{all_ports, efa, gid_at, gids, is_ethernet, lid, ports};
 use crate::port::state;
 use crate::world::{Handle, Pair, Shared, World, raw, world};
 
@@ -72,12 +72,13 @@ pub fn is_sound(device: usize, to: &ibv_ah_attr) -> Result<(), Errno> {
         true => gid_at(device, port, to.grh.sgid_index.into())
             .map(drop)
             .ok_or(libc::EINVAL),
-        false if is_ethernet(device, port) => Err(libc::EINVAL),
+        // An EFA device is addressed by its GID alone.
+        false if is_ethernet(device, port) || !efa(device).is_null() => Err(libc::EINVAL),
         false => Ok(()),
     }
 }
 
-/// The port that an address reaches from this one: on Ethernet by GID of the same type, on InfiniBand by LID.
+/// The port that an address reaches from this one: on Ethernet and of EFA by GID of the same type, on InfiniBand by LID.
 fn peer_port(device: usize, port: u8, to: &ibv_ah_attr) -> Option<(usize, u8)> {
     let ethernet = is_ethernet(device, port);
     let own = gid_at(device, port, to.grh.sgid_index.into());
@@ -86,7 +87,7 @@ fn peer_port(device: usize, port: u8, to: &ibv_ah_attr) -> Option<(usize, u8)> {
         if is_ethernet(*device, *port) != ethernet {
             return false;
         }
-        if !ethernet {
+        if !ethernet && efa(*device).is_null() {
             return to.dlid != 0 && lid(*device, *port) == to.dlid;
         }
         let mut table = gids(*device, *port).into_iter().flatten();

@@ -9,8 +9,8 @@ use crate::abi::{Completion, EVENT_QP_ACCESS_ERR, EVENT_QP_REQ_ERR, Element};
 use crate::bytes::{Delivery, Segment, after, change, deliver, first, length};
 use crate::device::attributes;
 use crate::fate::{Fate, delivery};
-use crate::machine::{gid_at, lid, of_port};
-use crate::port::{LONGEST, mtu};
+use crate::machine::{efa_number, gid_at, lid, of_port};
+use crate::port::{longest, mtu};
 use crate::world::{Entry, Pair, Receive, Sge, Side, World, raw};
 
 const REMOTE_WRITE: u32 = ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0;
@@ -31,6 +31,8 @@ pub struct Work {
     pub inline: Option<Vec<u8>>,
     pub immediate: u32,
     pub target: Target,
+    /// Of requests of SRD.
+    pub destination: Option<Destination>,
     pub fate: Fate,
     pub through: u64,
 }
@@ -47,12 +49,16 @@ pub enum Target {
         compare_add: u64,
         swap: u64,
     },
-    Datagram {
-        to: Box<ibv_ah_attr>,
-        domain: usize,
-        number: u32,
-        qkey: u32,
-    },
+    Datagram(Destination),
+}
+
+/// A queue pair that a request names.
+pub struct Destination {
+    pub to: Box<ibv_ah_attr>,
+    /// The protection domain of the address handle.
+    pub domain: usize,
+    pub number: u32,
+    pub qkey: u32,
 }
 
 /// Result of a request: the bytes it moved, or status and vendor's syndrome, if the machine file sets one.
@@ -99,6 +105,10 @@ fn has_immediate(opcode: u32) -> bool {
         ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM,
     ]
     .contains(&opcode)
+}
+
+fn is_reliable(kind: u32) -> bool {
+    [ibv_qp_type::IBV_QPT_RC, ibv_qp_type::IBV_QPT_DRIVER].contains(&kind)
 }
 
 fn failed(status: u32) -> Outcome {
@@ -184,17 +194,31 @@ impl World {
         };
         let bytes = length(&local);
         let is_atomic = matches!(work.target, Target::Atomic { .. });
-        if bytes > LONGEST as usize || (is_atomic && bytes != 8) {
+        let longest = match (&work.destination, &work.target) {
+            (Some(_), Target::Memory { .. }) => efa_number(pair.device, "max_rdma_size", 1 << 30),
+            _ => longest(pair.device),
+        };
+        if bytes > longest as usize || (is_atomic && bytes != 8) {
             return failed(status::IBV_WC_LOC_LEN_ERR);
         }
-        if takes && pair.now.max_rd_atomic == 0 {
+        if takes && pair.now.max_rd_atomic == 0 && work.destination.is_none() {
             return failed(status::IBV_WC_LOC_QP_OP_ERR);
         }
-        if let Target::Datagram { .. } = work.target {
+        if let Target::Datagram(_) = work.target {
             return self.datagram(address, work, &local);
         }
-        let Some(peer) = self.remote_pair(pair) else {
+        let peer = match &work.destination {
+            Some(destination) if destination.domain != pair.domain => {
+                return failed(status::IBV_WC_LOC_QP_OP_ERR);
+            }
+            Some(destination) => self
+                .reachable_pair(pair, &destination.to, destination.number)
+                .filter(|peer| self.pairs[peer].now.qkey == destination.qkey),
+            None => self.remote_pair(pair),
+        };
+        let Some(peer) = peer else {
             return match (pair.kind, pair.now.timeout) {
+                (ibv_qp_type::IBV_QPT_DRIVER, _) => failed(status::IBV_WC_REM_INV_RD_REQ_ERR),
                 (ibv_qp_type::IBV_QPT_UC, _) => Outcome::Ended(Ok(bytes)),
                 // A timeout of 0 means retries without limit.
                 (_, 0) => Outcome::Waits,
@@ -212,7 +236,7 @@ impl World {
                 compare_add,
                 swap,
             } => self.atomic(peer, work, &local, (at, rkey), (compare_add, swap)),
-            Target::Datagram { .. } => Outcome::Ended(Ok(bytes)),
+            Target::Datagram(_) => Outcome::Ended(Ok(bytes)),
         }
     }
 
@@ -231,7 +255,7 @@ impl World {
     /// The sender's result.
     fn sender_outcome(&self, address: usize, received: Received, bytes: usize) -> Outcome {
         let pair = &self.pairs[&address];
-        if pair.kind != ibv_qp_type::IBV_QPT_RC {
+        if !is_reliable(pair.kind) {
             return Outcome::Ended(Ok(bytes));
         }
         match received {
@@ -256,7 +280,12 @@ impl World {
         let is_read = work.opcode == ibv_wr_opcode::IBV_WR_RDMA_READ;
         let rights = if is_read { REMOTE_READ } else { REMOTE_WRITE };
         let end = &self.pairs[&peer];
-        if end.now.qp_access_flags & rights == 0 || (is_read && end.now.max_dest_rd_atomic == 0) {
+        // A queue pair of SRD has no access rights of its own.
+        let is_connected = work.destination.is_none();
+        if is_connected
+            && (end.now.qp_access_flags & rights == 0
+                || (is_read && end.now.max_dest_rd_atomic == 0))
+        {
             return self.reject(address, peer, status::IBV_WC_REM_INV_REQ_ERR, length(local));
         }
         let bytes = u32::try_from(length(local)).unwrap_or(u32::MAX);
@@ -331,6 +360,8 @@ impl World {
     fn reject(&mut self, address: usize, peer: usize, status: u32, bytes: usize) -> Outcome {
         match self.pairs[&address].kind {
             ibv_qp_type::IBV_QPT_RC => self.rejected(peer, status),
+            // The remote end goes on.
+            ibv_qp_type::IBV_QPT_DRIVER => failed(status),
             _ => Outcome::Ended(Ok(bytes)),
         }
     }
@@ -341,19 +372,19 @@ impl World {
             _ => EVENT_QP_REQ_ERR,
         };
         let end = &self.pairs[&peer];
-        let qp = end.raw.pointer();
+        let qp = end.raw.pointer().cast();
         self.raise_event(end.context, event, Element { qp }, Some(peer));
         self.fail(peer);
         failed(status)
     }
 
     fn datagram(&mut self, address: usize, work: &Work, local: &[Segment]) -> Outcome {
-        let Target::Datagram {
+        let Target::Datagram(Destination {
             to,
             domain,
             number,
             qkey,
-        } = &work.target
+        }) = &work.target
         else {
             return failed(status::IBV_WC_LOC_QP_OP_ERR);
         };
@@ -476,7 +507,7 @@ impl World {
         let Some(pair) = self.pairs.get(&address) else {
             return;
         };
-        let queue = pair.send_queue;
+        let (queue, kind) = (pair.send_queue, pair.kind);
         let completion = Completion {
             wr_id: work.wr_id,
             qp_num: pair.number,
@@ -499,7 +530,8 @@ impl World {
             };
             self.complete(queue, entry, false);
         }
-        if ended.is_err_and(|(status, _)| status != status::IBV_WC_WR_FLUSH_ERR) {
+        let ends_all = kind != ibv_qp_type::IBV_QPT_DRIVER;
+        if ends_all && ended.is_err_and(|(status, _)| status != status::IBV_WC_WR_FLUSH_ERR) {
             self.fail(address);
         }
     }

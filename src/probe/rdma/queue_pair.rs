@@ -218,7 +218,7 @@ impl Unconnected {
                     .ready_to_receive(route, peer, behaviour)?
                     .ready_to_send(endpoint.psn, behaviour)?;
                 let datagram = match transport {
-                    Transport::Ud => {
+                    Transport::Ud | Transport::Srd => {
                         Some(domain.datagram(route, address, theirs.queue_pair, theirs.qkey)?)
                     }
                     Transport::Rc | Transport::Uc => None,
