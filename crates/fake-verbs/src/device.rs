@@ -5,8 +5,8 @@ use std::ptr::null_mut;
 use std::sync::LazyLock;
 
 use ibverbs_sys::{
-    __be64, IBV_NODE_CA, IBV_NODE_UNSPECIFIED, ibv_context, ibv_context_ops, ibv_device,
-    ibv_device_attr,
+    __be64, IBV_NODE_CA, IBV_NODE_RNIC, IBV_NODE_UNSPECIFIED, ibv_context, ibv_context_ops,
+    ibv_device, ibv_device_attr,
 };
 
 use crate::answer::{Errno, infallible, pointer_or_null, put, status};
@@ -26,10 +26,13 @@ pub fn name(index: usize) -> String {
 }
 
 fn described(index: usize) -> ibv_device {
-    let (node_type, transport_type) = match efa(index).is_null() {
-        true => (IBV_NODE_CA, 0),
+    let is_efa = !efa(index).is_null();
+    let (node_type, transport_type) = match of_device(index, "iwarp") == true {
         // IBV_TRANSPORT_UNSPECIFIED.
-        false => (IBV_NODE_UNSPECIFIED, 4),
+        _ if is_efa => (IBV_NODE_UNSPECIFIED, 4),
+        // IBV_TRANSPORT_IWARP.
+        true => (IBV_NODE_RNIC, 1),
+        false => (IBV_NODE_CA, 0),
     };
     let mut device = ibv_device {
         node_type: node_type.cast_signed(),

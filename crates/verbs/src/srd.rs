@@ -23,12 +23,6 @@ pub struct Srd {
     pub waits_for_receive: bool,
     /// The largest read or write, in bytes.
     pub largest_transfer: u32,
-    /// The most inline bytes of a message. Reads and writes have none.
-    pub inline_bytes: u32,
-    /// The most requests in a send queue.
-    pub send_depth: u32,
-    /// The most requests in a receive queue.
-    pub receive_depth: u32,
 }
 
 /// EOPNOTSUPP: the device is another vendor's, or does not have the request.
@@ -41,10 +35,8 @@ impl Context {
     ///
     /// [`Error::Library`] without libefa, [`Error::Missing`] below rdma-core 26, [`Error::Call`].
     pub fn srd(&self) -> Result<Option<Srd>, Error> {
-        // SAFETY: an open context points to its device.
-        let node = unsafe { (*(*self.as_raw()).device).node_type };
         // Of no kind that verbs.h names: so far EFA alone. Other machines need not have libefa.
-        if node != raw::IBV_NODE_UNSPECIFIED.cast_signed() {
+        if self.node_type() != raw::IBV_NODE_UNSPECIFIED {
             return Ok(None);
         }
         let query = raw::efadv()?.efadv_query_device.ok_or(Error::Missing {
@@ -63,9 +55,6 @@ impl Context {
             writes: has(raw::EFADV_DEVICE_ATTR_CAPS_RDMA_WRITE),
             waits_for_receive: has(raw::EFADV_DEVICE_ATTR_CAPS_RNR_RETRY),
             largest_transfer: found.max_rdma_size,
-            inline_bytes: found.inline_buf_size.into(),
-            send_depth: found.max_sq_wr,
-            receive_depth: found.max_rq_wr,
         }))
     }
 }

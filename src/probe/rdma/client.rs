@@ -23,6 +23,7 @@ use super::plan::{Planned, TestCase, depth_of, test_cases};
 use super::purpose::Role;
 use super::queue_pair::Post;
 use super::settings::RelaxedOrdering;
+use super::srd::Abilities;
 use super::staged;
 use super::stream::{drive, operation};
 use super::task::{MemoryPath, Part, Task};
@@ -124,7 +125,12 @@ impl Client<'_, '_> {
             self.reporter.note(why.to_owned())?;
         }
         if let (Some(curve), true) = (self.task.curve(), test_cases.is_empty()) {
-            let why = "the NIC of one end does not reach GPU memory: see gdr doctor --live";
+            let why = match self.end.srd {
+                Some(_) => {
+                    "the curves need connections (RC), which EFA does not have: see gdr probe rdma"
+                }
+                None => "the NIC of one end does not reach GPU memory: see gdr doctor --live",
+            };
             let name = format!("transfer.{}.bandwidth", curve.name());
             let result = self
                 .about
@@ -303,7 +309,8 @@ impl Client<'_, '_> {
             return Ok(first);
         }
         let blocks = (point / (single * f64::from(flow.depth * pairs))).clamp(SAMPLES.0, SAMPLES.1);
-        let count = flow.depth * (blocks as u32 + 1);
+        let most = self.end.srd.and_then(|srd| srd.most_messages(flow.kind));
+        let count = (flow.depth * (blocks as u32 + 1)).min(most.unwrap_or(u32::MAX));
         let time = Duration::from_secs_f64(single * f64::from(count * pairs) * 10.0)
             + allowance(flow.bytes);
         let second = run(
@@ -567,7 +574,11 @@ fn connection_notes(task: &Task, end: &End, other: &Offer) -> Vec<String> {
             "an MTU of {mtu} bytes is more than the ports allow: {used} is used"
         ));
     }
-    if task.relaxed_ordering != RelaxedOrdering::Off {
+    let srd = Abilities::common(end, other);
+    if let Some(srd) = srd {
+        notes.extend(srd.notes(task, end.is_staged() || other.staged));
+    }
+    if task.relaxed_ordering != RelaxedOrdering::Off && srd.is_none() {
         match (&end.relaxed_ordering, other.relaxed_ordering) {
             (Err(why), _) => notes.push(format!("relaxed ordering is off: {why}")),
             (Ok(()), false) => {

@@ -136,6 +136,7 @@ mod tests {
             gid_index: None,
             gid_kind: None,
             pkey: None,
+            srd: None,
             cpu_node: None,
             cpus: None,
             memory_node: None,

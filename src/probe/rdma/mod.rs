@@ -32,6 +32,7 @@ mod queue_pair;
 pub mod rendezvous;
 mod server;
 mod settings;
+mod srd;
 mod staged;
 mod stream;
 mod task;

@@ -11,6 +11,7 @@ use super::end::End;
 use super::kind::Kind;
 use super::purpose::{Purpose, Traffic};
 use super::settings::{RelaxedOrdering, Settings};
+use super::srd::Abilities;
 use super::task::{Extent, Task};
 use crate::probe::depth::{Depth, Terms};
 
@@ -78,10 +79,16 @@ impl TestCase {
         )
     }
 
-    /// The purpose of its connection. `pairs` is the number of queue pairs for bandwidth.
-    fn purpose(self, pairs: u32, settings: Settings, relaxed_ordering: bool) -> Purpose {
+    /// The purpose of its connection. `transport` is the reliable one, and `pairs` the number of queue pairs for bandwidth.
+    fn purpose(
+        self,
+        transport: Transport,
+        pairs: u32,
+        settings: Settings,
+        relaxed_ordering: bool,
+    ) -> Purpose {
         let reliable = |pairs, kind, bytes, traffic| Purpose {
-            transport: Transport::Rc,
+            transport,
             pairs,
             kind,
             bytes,
@@ -127,6 +134,7 @@ pub fn test_cases(task: &Task, end: &End, other: &Offer) -> (Vec<Planned>, Optio
         gpus: end.selection.pinned.is_some() && other.pinned,
         seen: end.store.is_seen() && other.seen,
         reliable_only: matches!(end.device, Device::Sim(_)),
+        unordered: end.srd.is_some(),
     };
     let left_out = match ends {
         Ends {
@@ -147,14 +155,18 @@ pub fn test_cases(task: &Task, end: &End, other: &Offer) -> (Vec<Planned>, Optio
 /// The test cases with their connections.
 pub fn planned(task: &Task, cases: Vec<TestCase>, end: &End, other: &Offer) -> Vec<Planned> {
     let may_relax = end.relaxed_ordering.is_ok() && other.relaxed_ordering;
+    let (transport, cases) = match Abilities::common(end, other) {
+        Some(srd) => (Transport::Srd, srd.fit(cases, task.extent)),
+        None => (Transport::Rc, cases),
+    };
     let cases = cases.into_iter();
     cases
-        .flat_map(|test_case| plan(task, test_case, may_relax))
+        .flat_map(|test_case| plan(task, transport, test_case, may_relax))
         .collect()
 }
 
 /// A test case once, or with relaxed and with strict order.
-fn plan(task: &Task, test_case: TestCase, may_relax: bool) -> Vec<Planned> {
+fn plan(task: &Task, transport: Transport, test_case: TestCase, may_relax: bool) -> Vec<Planned> {
     let orders: &[bool] = match task.relaxed_ordering {
         // Where memory is polled, or bytes are compared without a completion, the order matters.
         _ if !may_relax || !test_case.is_bandwidth() => &[false],
@@ -166,7 +178,7 @@ fn plan(task: &Task, test_case: TestCase, may_relax: bool) -> Vec<Planned> {
     };
     let planned = |relaxed: &bool| Planned {
         test_case,
-        purpose: test_case.purpose(task.queue_pairs, task.settings, *relaxed),
+        purpose: test_case.purpose(transport, task.queue_pairs, task.settings, *relaxed),
         is_strict_twin: orders.len() > 1 && !relaxed,
     };
     orders.iter().map(planned).collect()
@@ -181,6 +193,8 @@ struct Ends {
     seen: bool,
     /// Without UC and UD.
     reliable_only: bool,
+    /// Over SRD.
+    unordered: bool,
 }
 
 fn test_cases_of(task: &Task, ends: Ends) -> Vec<TestCase> {
@@ -258,8 +272,8 @@ fn measured(terms: &Terms, sizes: &[usize], ends: Ends) -> Vec<TestCase> {
         return test_cases;
     }
     for kind in MEASURED {
-        // Write latency needs a CPU that polls the target, which GPU memory does not allow.
-        if kind != Kind::Write || ends.seen {
+        // Write latency needs a CPU that polls the target, which GPU memory does not allow; SRD measures writes with immediate data.
+        if kind != Kind::Write || ends.seen || ends.unordered {
             test_cases.extend(sizes.iter().map(|size| TestCase::PingPong(kind, *size)));
         }
     }
@@ -338,6 +352,7 @@ mod tests {
         gpus: false,
         seen: true,
         reliable_only: false,
+        unordered: false,
     };
 
     fn task(depth: Depth, sizes: &[usize], all: bool) -> Task {
@@ -455,7 +470,7 @@ mod tests {
                 relaxed_ordering: wanted,
                 ..task(Depth::Quick, &[8], false)
             };
-            let planned = plan(&task, test_case, may_relax).into_iter();
+            let planned = plan(&task, Transport::Rc, test_case, may_relax).into_iter();
             planned
                 .map(|planned| (planned.purpose.relaxed_ordering, planned.is_strict_twin))
                 .collect()
@@ -486,7 +501,7 @@ mod tests {
     #[test]
     fn purpose_of_test_cases() {
         let summary = |test_case: TestCase| {
-            let purpose = test_case.purpose(2, Settings::default(), false);
+            let purpose = test_case.purpose(Transport::Rc, 2, Settings::default(), false);
             (
                 purpose.transport,
                 purpose.pairs,

@@ -34,6 +34,7 @@ fn end(gpu: &str, port: &str, class: &str) -> ProbedEnd {
         gid_index: None,
         gid_kind: None,
         pkey: None,
+        srd: None,
         cpu_node: None,
         cpus: None,
         memory_node: None,
