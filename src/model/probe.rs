@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Bdf, CounterKind, DiffReport, Finding, Host, RdmaPath};
+use super::{Bdf, CounterKind, DiffReport, Finding, Host, RdmaPath, VirtualFunction};
 
 /// The document `gdr.probe/1`, used by every probe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -163,7 +163,11 @@ pub struct ProbedEnd {
     /// The NUMA node of its host memory; absent for memory of a GPU or its driver, and if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_node: Option<u32>,
-    /// PCI Express allows the NIC to relax the order of its writes (Device Control); absent if unknown.
+    /// The NIC is a virtual function; absent if it is not, or if that is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub virtual_function: Option<VirtualFunction>,
+    /// PCI Express allows the NIC to relax the order of its writes (Device Control; a virtual function's physical function decides); absent
+    /// if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relaxed_ordering: Option<bool>,
     /// How the NIC reaches GPU memory: data-direct, dma-buf-pcie, dma-buf, peermem, staged. Null for host memory.

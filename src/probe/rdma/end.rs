@@ -154,6 +154,7 @@ impl End {
             cpu_node: place.node.as_ref().map(|(node, _)| *node),
             cpus: current_cpus().map(|cpus| cpus.to_string()),
             memory_node: self.memory_node,
+            virtual_function: place.virtual_function,
             relaxed_ordering: place.relaxed_ordering,
             memory_path: self
                 .selection

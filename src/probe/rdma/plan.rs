@@ -373,6 +373,7 @@ mod tests {
             rate: None,
             node: None,
             functions: Vec::new(),
+            virtual_function: None,
             relaxed_ordering: None,
         };
         let terms = Terms {

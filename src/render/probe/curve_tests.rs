@@ -38,6 +38,7 @@ fn end(gpu: &str, port: &str, class: &str) -> ProbedEnd {
         cpu_node: None,
         cpus: None,
         memory_node: None,
+        virtual_function: None,
         relaxed_ordering: None,
         memory_path: Some("dma-buf".to_owned()),
         memory_paths: Vec::new(),

@@ -7,6 +7,7 @@ use super::lines::{failures, line_of, verified};
 use super::{INDENT, size};
 use crate::model::{
     BackendOutcome, PacketSettings, ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd, RdmaPath,
+    VirtualFunction,
 };
 use crate::render::Style;
 use crate::render::text::{Tone, printable, wrap};
@@ -117,6 +118,7 @@ fn place(end: &ProbedEnd, which: &str) -> String {
         format!("{which}: {}:{}", end.device, end.port),
         end.link_layer.clone(),
     ];
+    parts.extend(end.virtual_function.map(VirtualFunction::phrase));
     if let (Some(index), Some(kind)) = (end.gid_index, &end.gid_kind) {
         parts.push(match kind == &end.link_layer {
             true => format!("GID {index}"),

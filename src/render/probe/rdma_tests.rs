@@ -29,6 +29,7 @@ fn end(subject: &str, class: &str) -> ProbedEnd {
         cpu_node: Some(1),
         cpus: Some("8-15".to_owned()),
         memory_node: None,
+        virtual_function: None,
         relaxed_ordering: None,
         memory_path: Some("peermem".to_owned()),
         memory_paths: vec![BackendChoice {
