@@ -16,7 +16,8 @@ use ibverbs_sys::{
 
 use crate::answer::{Errno, infallible, pointer_or_null, status};
 use crate::machine::{efa, efa_has, efa_number};
-use crate::transport::{Destination, Target, Work, name_of};
+use crate::route::Destination;
+use crate::transport::{Target, Work, name_of};
 use crate::world::{Sge, World, world};
 
 /// SGEs of a request: the numbers of the first EFA devices.

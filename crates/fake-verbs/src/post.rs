@@ -8,7 +8,8 @@ use ibverbs_sys::{
 };
 
 use crate::answer::{Errno, put, status};
-use crate::transport::{Destination, Target, Work, name_of};
+use crate::route::Destination;
+use crate::transport::{Target, Work, name_of};
 use crate::world::{Receive, Sge, World, world};
 
 /// `post_send` of a context.

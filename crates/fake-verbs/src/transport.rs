@@ -1,7 +1,7 @@
 //! Execution of work requests: bytes move, or the request fails as the InfiniBand specification says.
 
 use ibverbs_sys::{
-    ibv_access_flags, ibv_ah_attr, ibv_qp_state, ibv_qp_type, ibv_wc_flags, ibv_wc_opcode,
+    ibv_access_flags, ibv_qp_state, ibv_qp_type, ibv_wc_flags, ibv_wc_opcode,
     ibv_wc_status as status, ibv_wr_opcode,
 };
 
@@ -9,15 +9,16 @@ use crate::abi::{Completion, EVENT_QP_ACCESS_ERR, EVENT_QP_REQ_ERR, Element};
 use crate::bytes::{Delivery, Segment, after, change, deliver, first, length};
 use crate::device::attributes;
 use crate::fate::{Fate, delivery};
-use crate::machine::{efa_number, gid_at, lid, of_port};
+use crate::machine::{efa_number, lid, of_port};
 use crate::port::{longest, mtu};
-use crate::world::{Entry, Pair, Receive, Sge, Side, World, raw};
+use crate::route::{Destination, route_header};
+use crate::world::{Entry, Receive, Sge, Side, World};
 
 const REMOTE_WRITE: u32 = ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0;
 const REMOTE_READ: u32 = ibv_access_flags::IBV_ACCESS_REMOTE_READ.0;
 const REMOTE_ATOMIC: u32 = ibv_access_flags::IBV_ACCESS_REMOTE_ATOMIC.0;
 /// Space before a datagram's payload for the global route header.
-const HEADER: usize = 40;
+pub const HEADER: usize = 40;
 
 /// A posted send request.
 pub struct Work {
@@ -50,15 +51,6 @@ pub enum Target {
         swap: u64,
     },
     Datagram(Destination),
-}
-
-/// A queue pair that a request names.
-pub struct Destination {
-    pub to: Box<ibv_ah_attr>,
-    /// The protection domain of the address handle.
-    pub domain: usize,
-    pub number: u32,
-    pub qkey: u32,
 }
 
 /// Result of a request: the bytes it moved, or status and vendor's syndrome, if the machine file sets one.
@@ -599,21 +591,4 @@ fn done(opcode: u32) -> u32 {
         "fetch_add" => ibv_wc_opcode::IBV_WC_FETCH_ADD,
         _ => ibv_wc_opcode::IBV_WC_SEND,
     }
-}
-
-/// The 40-byte GRH of the InfiniBand specification, on either link layer: version 6, traffic class and flow label, payload length,
-/// next header 0x1b, hop limit, both GIDs.
-fn route_header(from: &Pair, to: &ibv_ah_attr, bytes: usize) -> [u8; HEADER] {
-    let mut header = [0; HEADER];
-    let own = gid_at(from.device, from.now.port_num, to.grh.sgid_index.into());
-    let word = 6 << 28 | u32::from(to.grh.traffic_class) << 20 | (to.grh.flow_label & 0xf_ffff);
-    // BTH and DETH have 20 bytes, the ICRC 4; data is padded to 4 bytes.
-    let length = u16::try_from(bytes.next_multiple_of(4) + 24).unwrap_or(u16::MAX);
-    header[..4].copy_from_slice(&word.to_be_bytes());
-    header[4..6].copy_from_slice(&length.to_be_bytes());
-    header[6] = 0x1b;
-    header[7] = to.grh.hop_limit;
-    header[8..24].copy_from_slice(&own.map_or([0; 16], |gid| gid.raw));
-    header[24..].copy_from_slice(&raw(&to.grh.dgid));
-    header
 }

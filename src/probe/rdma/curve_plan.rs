@@ -6,9 +6,10 @@ use super::control::Offer;
 use super::curve::{Chunking, Curve};
 use super::end::End;
 use super::kind::Kind;
-use super::plan::{Planned, TestCase, planned};
+use super::plan::planned;
 use super::staged;
 use super::task::{Memory, MemoryPath, Place, Task};
+use super::test_case::{Planned, TestCase};
 use crate::probe::depth::Terms;
 
 /// The test cases between two ends; none over EFA, and if the curve needs GPUDirect RDMA, which an end does not have.

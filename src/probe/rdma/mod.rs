@@ -36,6 +36,7 @@ mod srd;
 mod staged;
 mod stream;
 mod task;
+mod test_case;
 #[cfg(test)]
 mod tests;
 mod together;

@@ -5,14 +5,13 @@ use std::time::Duration;
 use verbs::Transport;
 
 use super::control::Offer;
-use super::curve::Chunking;
 use super::device::Device;
 use super::end::End;
 use super::kind::Kind;
-use super::purpose::{Purpose, Traffic};
-use super::settings::{RelaxedOrdering, Settings};
+use super::settings::RelaxedOrdering;
 use super::srd::Abilities;
 use super::task::{Extent, Task};
+use super::test_case::{Planned, TestCase};
 use crate::probe::depth::{Depth, Terms};
 
 /// Verified operations of each transport. A plain UC write is left out: its arrival cannot be detected.
@@ -39,84 +38,10 @@ const VERIFIED: [(Transport, &[Kind]); 3] = [
 const MEASURED: [Kind; 3] = [Kind::Write, Kind::Read, Kind::Send];
 /// Message size for the message rate.
 const RATE: usize = 8;
-/// Fewest queue pairs for the message rate.
-const RATE_PAIRS: u32 = 4;
 /// No message is larger: a NIC's largest region and a queue's largest message are no smaller.
 pub const MAX_MESSAGE: usize = 1 << 30;
 /// Messages below this size are not worth to be staged.
 const MIN_STAGED: usize = 64 << 10;
-
-/// A test case of the client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TestCase {
-    /// The bytes arrive unchanged.
-    Verify(Transport, Kind, usize),
-    PingPong(Kind, usize),
-    Stream(Kind, usize),
-    /// Bandwidth of both directions at once.
-    Both(usize),
-    Rate(usize),
-    /// Bandwidth without GPUDirect RDMA.
-    Staged(usize),
-    /// The same in chunks of a certain size.
-    Chunked(usize, Chunking),
-}
-
-/// A test case with its connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Planned {
-    pub test_case: TestCase,
-    pub purpose: Purpose,
-    /// It is measured with relaxed ordering too: its result has a name of its own.
-    pub is_strict_twin: bool,
-}
-
-impl TestCase {
-    fn is_bandwidth(self) -> bool {
-        matches!(
-            self,
-            Self::Stream(..) | Self::Both(_) | Self::Rate(_) | Self::Staged(_)
-        )
-    }
-
-    /// The purpose of its connection. `transport` is the reliable one, and `pairs` the number of queue pairs for bandwidth.
-    fn purpose(
-        self,
-        transport: Transport,
-        pairs: u32,
-        settings: Settings,
-        relaxed_ordering: bool,
-    ) -> Purpose {
-        let reliable = |pairs, kind, bytes, traffic| Purpose {
-            transport,
-            pairs,
-            kind,
-            bytes,
-            traffic,
-            relaxed_ordering,
-            settings,
-        };
-        match self {
-            Self::Verify(transport, kind, bytes) => Purpose {
-                transport,
-                ..reliable(1, kind, bytes, Traffic::OneWay)
-            },
-            // Reads and atomics are one-sided.
-            Self::PingPong(kind @ (Kind::Read | Kind::FetchAdd | Kind::CompareSwap), bytes) => {
-                reliable(1, kind, bytes, Traffic::OneWay)
-            }
-            Self::PingPong(kind, bytes) => reliable(1, kind, bytes, Traffic::BothWays),
-            Self::Stream(kind, bytes) => reliable(pairs, kind, bytes, Traffic::OneWay),
-            Self::Both(bytes) => reliable(pairs, Kind::Write, bytes, Traffic::BothWays),
-            Self::Rate(bytes) => {
-                reliable(pairs.max(RATE_PAIRS), Kind::Write, bytes, Traffic::OneWay)
-            }
-            Self::Staged(bytes) | Self::Chunked(bytes, _) => {
-                reliable(1, Kind::Send, bytes, Traffic::Staged)
-            }
-        }
-    }
-}
 
 /// Note for a staged connection with a GPU at one end only.
 const ONE_GPU: &str = "one end has GPU memory without GPUDirect RDMA, and the other has host memory: bandwidth is not \
@@ -155,7 +80,7 @@ pub fn test_cases(task: &Task, end: &End, other: &Offer) -> (Vec<Planned>, Optio
 /// The test cases with their connections.
 pub fn planned(task: &Task, cases: Vec<TestCase>, end: &End, other: &Offer) -> Vec<Planned> {
     let may_relax = end.relaxed_ordering.is_ok() && other.relaxed_ordering;
-    let (transport, cases) = match Abilities::common(end, other) {
+    let (transport, cases) = match Abilities::common(end.srd, other.srd) {
         Some(srd) => (Transport::Srd, srd.fit(cases, task.extent)),
         None => (Transport::Rc, cases),
     };
@@ -342,6 +267,8 @@ pub fn depth_of(bytes: usize, pairs: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::purpose::Traffic;
+    use super::super::settings::Settings;
     use super::super::task::{Memory, Part, Place, Port};
     use super::*;
     use crate::model::Shares;

@@ -4,13 +4,10 @@
 use serde::{Deserialize, Serialize};
 use verbs::{Srd, Transport};
 
-use super::control::Offer;
-use super::end::End;
 use super::kind::Kind;
-use super::plan::TestCase;
-use super::queue_pair::BUFFERS;
 use super::settings::Settings;
 use super::task::{Extent, Task};
+use super::test_case::TestCase;
 use crate::model::ProbedSrd;
 
 /// What a port of an EFA device can do.
@@ -38,8 +35,8 @@ impl Abilities {
     }
 
     /// What two ends can do together; none if they are not of EFA.
-    pub fn common(end: &End, other: &Offer) -> Option<Self> {
-        let (ours, theirs) = (end.srd?, other.srd?);
+    pub fn common(ours: Option<Self>, theirs: Option<Self>) -> Option<Self> {
+        let (ours, theirs) = (ours?, theirs?);
         Some(Self {
             reads: ours.reads && theirs.reads,
             writes: ours.writes && theirs.writes,
@@ -49,9 +46,9 @@ impl Abilities {
         })
     }
 
-    /// Most messages of a measurement whose receive buffers are all posted before, if a message does not wait for one.
-    pub fn most_messages(self, kind: Kind) -> Option<u32> {
-        (!self.waits && kind.is_received()).then_some(BUFFERS)
+    /// True if a message fails unless a receive buffer is posted before.
+    pub fn fails_without_buffer(self, kind: Kind) -> bool {
+        !self.waits && kind.is_received()
     }
 
     /// In a report.
