@@ -73,7 +73,7 @@ fn rejects_foreign_clients() {
         (b"\x1b[2J\x1b]0;owned\x07", "it is not gdr"),
         (
             &protocol,
-            "it uses rendezvous protocol 99, and this gdr uses 3",
+            "it uses rendezvous protocol 99, and this gdr uses 4",
         ),
     ];
     for (bytes, _) in clients {
@@ -286,7 +286,7 @@ fn identifies_foreign_servers() {
     assert!(
         error
             .to_string()
-            .contains("uses rendezvous protocol 7, and this gdr uses 3")
+            .contains("uses rendezvous protocol 7, and this gdr uses 4")
     );
 }
 
