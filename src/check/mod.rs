@@ -23,7 +23,7 @@ mod registry;
 mod selection;
 mod software;
 #[cfg(test)]
-mod testing;
+pub mod testing;
 mod version;
 mod words;
 

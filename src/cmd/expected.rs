@@ -147,6 +147,7 @@ fn nics(facts: &Facts, topology: &Topology<'_>) -> Vec<ProbedNic> {
         let gpus: Vec<(usize, Bdf)> = gpus
             .filter_map(|(gpu, found)| Some((gpu, found.bdf?)))
             .collect();
+        let virtual_function = facts.virtual_function(device);
         nics.push(ProbedNic {
             name: device.name.clone(),
             bdf: nic.bdf,
@@ -164,11 +165,15 @@ fn nics(facts: &Facts, topology: &Topology<'_>) -> Vec<ProbedNic> {
                 .map(|(gpu, bdf)| nic_path(topology, (gpu, bdf), row))
                 .collect(),
             functions: functions(facts, nic.bdf),
-            relaxed_ordering: nic
-                .bdf
-                .and_then(|bdf| facts.device(bdf))
-                .and_then(|device| device.config.express.known()?.as_ref())
-                .map(|express| express.relaxed_ordering),
+            virtual_function,
+            // A virtual function's own bit is reserved (PCIe 9.3.5.4): its physical function decides.
+            relaxed_ordering: match virtual_function {
+                Some(function) => function.physical_function,
+                None => nic.bdf,
+            }
+            .and_then(|bdf| facts.device(bdf))
+            .and_then(|device| device.config.express.known()?.as_ref())
+            .map(|express| express.relaxed_ordering),
         });
     }
     nics.order_by_key(|rdma_device| crate::model::RdmaDevice::natural(&rdma_device.name));
@@ -223,6 +228,28 @@ fn bytes_per_second(rate: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::testing::{Edit as _, NIC, NIC_PORT, bdf, machine};
+
+    #[test]
+    fn a_virtual_function_relaxes_as_its_physical_function_does() {
+        let found = |facts: &Facts| {
+            let nics = nics(facts, &topo::topology(facts));
+            (nics[0].virtual_function, nics[0].relaxed_ordering)
+        };
+        let mut facts = machine();
+        // Reserved in a virtual function.
+        if let Fact::Known(Some(express)) = &mut facts.device_mut(NIC).config.express {
+            express.relaxed_ordering = false;
+        }
+        assert_eq!(found(&facts), (None, Some(false)));
+        for (physical, relaxes) in [(NIC_PORT, Some(true)), ("0000:7f:00.0", None)] {
+            facts.nic_mut().physical_function = Fact::Known(Some(bdf(physical)));
+            let (function, relaxed) = found(&facts);
+            let function = function.expect("a virtual function");
+            assert_eq!(function.physical_function, Some(bdf(physical)));
+            assert_eq!(relaxed, relaxes, "{physical}");
+        }
+    }
 
     #[test]
     fn converts_rates_to_bytes_per_second() {

@@ -6,10 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Bdf, Boot, CudaOutcome, Driver, Fabric, Fact, Gdrdrv, Host, IdList, Kernel, Limits, LinkedPair,
-    MappingOutcome, Modprobe, ModuleFiles, Network, NodeFile, NumaNode, NvmlOutcome, PciDevice,
-    PeerMemory, Platform, Process, RdmaDevice, RdmaStack, RegistrationOutcome, Software,
-    VerbsOutcome,
+    Bdf, Boot, CudaOutcome, Driver, Fabric, Fact, Gdrdrv, Host, IdList, Ids, Kernel, Limits,
+    LinkedPair, MappingOutcome, Modprobe, ModuleFiles, Network, NodeFile, NumaNode, NvmlOutcome,
+    PciDevice, PeerMemory, Platform, Process, RdmaDevice, RdmaStack, RegistrationOutcome, Software,
+    VerbsOutcome, VirtualFunction,
 };
 
 /// The facts of one machine.
@@ -114,6 +114,15 @@ impl Facts {
             .binary_search_by_key(&bdf, |d| d.bdf)
             .ok()
             .and_then(|at| devices.get(at))
+    }
+
+    /// Says that a NIC is a virtual function, by the link `physfn` or by its device id; none also if that is unknown.
+    pub fn virtual_function(&self, nic: &RdmaDevice) -> Option<VirtualFunction> {
+        let physical_function = nic.physical_function.present().copied();
+        let place = nic.place.present().and_then(|bdf| self.device(*bdf));
+        let ids = place.and_then(|device| device.ids.known());
+        let is_virtual = physical_function.is_some() || ids.is_some_and(Ids::is_virtual_function);
+        is_virtual.then_some(VirtualFunction { physical_function })
     }
 
     /// NVIDIA GPUs on the bus, by address.

@@ -87,9 +87,12 @@ pub use plan::{
 pub use probe::{
     BYTES, BackendChoice, BackendOutcome, Bucket, CounterChange, GIGABYTES_PER_SECOND,
     MICROSECONDS, MILLIONS_PER_SECOND, MpiTransport, PROBE_SCHEMA, PacketSettings, ProbeKind,
-    ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd, ProbedGpu, ProbedMpi, ProbedPair,
+    ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd, ProbedGpu, ProbedMpi, ProbedPair, ProbedSrd,
 };
-pub use rdma::{FirmwareSetting, GidReach, RdmaDevice, RdmaGid, RdmaPort, RdmaStack, RoceSettings};
+pub use rdma::{
+    FirmwareSetting, GidReach, RdmaDevice, RdmaGid, RdmaPort, RdmaStack, RoceSettings,
+    VirtualFunction,
+};
 pub use registration::{
     DoorbellTrial, DoorbellTrials, GpuRegistration, MemoryPathTrial, MemoryPaths, NicTrial,
     RegistrationOutcome, RegistrationTrial,

@@ -156,6 +156,16 @@ impl Ids {
         self.is_nvidia_gpu() && matches!(self.device, Some(0..0x15f0 | 0x1600..0x1b00))
     }
 
+    /// A virtual function of ConnectX or BlueField, which has a device id of its own: Linux's mlx5_core_pci_table
+    /// (drivers/net/ethernet/mellanox/mlx5/core/main.c, v6.12), where these are `MLX5_PCI_DEV_IS_VF`.
+    pub fn is_virtual_function(&self) -> bool {
+        self.vendor == Self::MELLANOX
+            && matches!(
+                self.device,
+                Some(0x1012 | 0x1014 | 0x1016 | 0x1018 | 0x101a | 0x101c | 0x101e | 0xa2d3)
+            )
+    }
+
     /// The Data Direct function of a ConnectX-8 (pci.ids: 15b3:2100).
     pub fn is_data_direct(&self) -> bool {
         self.vendor == Self::MELLANOX && self.device == Some(0x2100)

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Bdf, CounterKind, DiffReport, Finding, Host, RdmaPath};
+use super::{Bdf, CounterKind, DiffReport, Finding, Host, RdmaPath, VirtualFunction};
 
 /// The document `gdr.probe/1`, used by every probe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -151,6 +151,9 @@ pub struct ProbedEnd {
     /// P_Key of its packets; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pkey: Option<u16>,
+    /// What SRD can do, the transport of EFA; absent for other NICs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub srd: Option<ProbedSrd>,
     /// The NUMA node that its threads were bound to; absent if they were not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_node: Option<u32>,
@@ -160,7 +163,11 @@ pub struct ProbedEnd {
     /// The NUMA node of its host memory; absent for memory of a GPU or its driver, and if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_node: Option<u32>,
-    /// PCI Express allows the NIC to relax the order of its writes (Device Control); absent if unknown.
+    /// The NIC is a virtual function; absent if it is not, or if that is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub virtual_function: Option<VirtualFunction>,
+    /// PCI Express allows the NIC to relax the order of its writes (Device Control; a virtual function's physical function decides); absent
+    /// if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relaxed_ordering: Option<bool>,
     /// How the NIC reaches GPU memory: data-direct, dma-buf-pcie, dma-buf, peermem, staged. Null for host memory.
@@ -177,6 +184,17 @@ pub struct ProbedEnd {
     pub rdma_path: Option<RdmaPath>,
     /// Bandwidth of the port in one direction, bytes per second; null if unknown or a software device.
     pub rate: Option<u64>,
+}
+
+/// What an EFA device reports of SRD queue pairs (`efadv_query_device`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProbedSrd {
+    pub rdma_read: bool,
+    pub rdma_write: bool,
+    /// Most bytes of a read or a write; 0 if the device has neither.
+    pub largest_transfer: u32,
+    /// Most bytes of a message.
+    pub largest_message: u32,
 }
 
 /// The MPI library of the ranks, and how it was found.

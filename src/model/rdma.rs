@@ -129,6 +129,23 @@ pub struct RdmaStack {
     pub ofed: Fact<bool>,
 }
 
+/// A NIC is a virtual function of SR-IOV.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VirtualFunction {
+    /// Its physical function; null where it is not to be seen, as in a virtual machine.
+    pub physical_function: Option<Bdf>,
+}
+
+impl VirtualFunction {
+    /// As in `a virtual function of 0000:04:00.0`.
+    pub fn phrase(self) -> String {
+        match self.physical_function {
+            Some(physical) => format!("a virtual function of {physical}"),
+            None => "a virtual function whose physical function is on the host".to_owned(),
+        }
+    }
+}
+
 impl RdmaDevice {
     /// Minimum number of GPUs of a machine whose NVSwitches may be managed through an mlx5 function (HGX B200 and
     /// later; NVIDIA Fabric Manager's start script uses the same mark).

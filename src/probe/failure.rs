@@ -94,6 +94,14 @@ pub enum StepError {
     Partitions { ours: u16, theirs: u16 },
     #[error("one port is InfiniBand and the other Ethernet: they cannot be connected")]
     Links,
+    /// The parameters of devlink are those of ice, Linux 5.17 and later (commit e523af4ee560).
+    #[error(
+        "{0} speaks iWARP, whose queue pairs only the connection manager (librdmacm) connects; gdr measures InfiniBand, RoCE and EFA. Intel's E800 \
+         speaks RoCE v2 instead: devlink dev param show, enable_iwarp false and enable_roce true"
+    )]
+    Iwarp(String),
+    #[error("one port is of EFA and the other is not: they cannot be connected")]
+    Efa,
     #[error(transparent)]
     Channel(#[from] ChannelError),
     /// The other end sent an unexpected message.

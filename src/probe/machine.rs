@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::events::Listed;
-use crate::model::{Bdf, Host, NumaNode, RdmaPath};
+use crate::model::{Bdf, Host, NumaNode, RdmaPath, VirtualFunction};
 
 #[derive(Debug, Clone, Default)]
 pub struct Machine {
@@ -71,6 +71,7 @@ pub struct ProbedNic {
     pub reaches: Vec<NicPath>,
     /// Its PCI function and the bridges above it.
     pub functions: Vec<String>,
+    pub virtual_function: Option<VirtualFunction>,
     /// PCI Express allows it to relax the order of its writes; none if unknown.
     pub relaxed_ordering: Option<bool>,
 }

@@ -57,6 +57,7 @@ mod probe_paths;
 mod probe_pingpong;
 mod probe_rdma;
 mod probe_rdma_counters;
+mod probe_rdma_efa;
 mod probe_rdma_nodes;
 mod probe_rdma_packets;
 mod probe_rdma_peers;

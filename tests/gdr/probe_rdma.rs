@@ -51,6 +51,26 @@ fn loopback_and_two_nics_verify() {
 }
 
 #[test]
+fn a_nic_with_few_inline_bytes() {
+    // irdma's first generation, a NIC below that, and one without.
+    for most in [48, 20, 0] {
+        let patch = json!({"verbs": {"limits": {"max_inline_data": most}}});
+        let report = Bench::of("two", &patch).probe(&HOST);
+        assert_eq!(report.code, 0, "{most}: {:#}", report.value);
+    }
+}
+
+#[test]
+fn iwarp_is_named() {
+    let report = Bench::of("two", &json!({"verbs": {"iwarp": true}})).probe(&HOST);
+    let reason = report.reason();
+    assert!(
+        reason.starts_with("mlx5_0 speaks iWARP") && reason.contains("enable_roce"),
+        "{reason}"
+    );
+}
+
+#[test]
 fn default_sizes_measure_message_rate() {
     let bench = Bench::of("two", &json!({}));
     let run = bench
@@ -407,7 +427,7 @@ fn superchip(nics: &Value) -> Bench {
     let mut patch = json!({"verbs": {"data_direct": "/devices/pci0002:00/0002:00:01.0"}});
     merge(&mut patch, nics);
     let gpus = json!({"gpu": {"attributes": {"100": 1}}, "dmabuf_pcie": null});
-    Bench::of("two", &patch).with_gpus(&gpus).with_mlx5()
+    Bench::of("two", &patch).with_gpus(&gpus).with_providers()
 }
 
 #[test]

@@ -17,7 +17,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 use serde_json::{Value, json};
 
 /// All that a client is told that does not prove the secret.
-const NO: &[u8] = b"gdrn\0\0\0\x03";
+const NO: &[u8] = b"gdrn\0\0\0\x04";
 /// Within so long the true peer is served.
 const SERVED: Duration = Duration::from_secs(2);
 /// Within so long a side ends whose peer is gone; and what a busy machine takes beyond it.
@@ -188,7 +188,7 @@ fn flood_does_not_block_peer() {
                     if let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
                         // Silent, half a message, or the first message.
                         let _ = stream.write_all(
-                            &b"gdrc\0\0\0\x03xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"[..first * 20],
+                            &b"gdrc\0\0\0\x04xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"[..first * 20],
                         );
                         held.push(stream);
                     }

@@ -82,7 +82,7 @@ fn superchip_tries_pcie_mapping_and_data_direct() {
     }});
     let libraries = [
         cuda::build(Driver::Current).expect("the simulated CUDA"),
-        verbs::build_with_mlx5().expect("the simulated verbs"),
+        verbs::build_with_providers().expect("the simulated verbs"),
     ];
     let path: OsString = std::env::join_paths(libraries).expect("a path");
     let gdr = gdr(&gpus, &nics, &directory).env("LD_LIBRARY_PATH", path);

@@ -37,9 +37,9 @@ impl Bench {
         bench
     }
 
-    /// With a fake libmlx5 too, for Data Direct.
-    pub fn with_mlx5(mut self) -> Self {
-        self.libraries[0] = verbs::build_with_mlx5().expect("the simulated libmlx5");
+    /// With a fake libmlx5 and libefa too, for Data Direct and EFA.
+    pub fn with_providers(mut self) -> Self {
+        self.libraries[0] = verbs::build_with_providers().expect("the simulated providers");
         self
     }
 

@@ -90,18 +90,18 @@ pub mod verbs {
         library(Driver::Current, "verbs-", "fake-verbs", "libibverbs.so.1")
     }
 
-    /// As [`build`], in a directory where the library is `libmlx5.so.1` too, for Data Direct. Hard links, because the loader takes two names
-    /// of one file for one library.
+    /// As [`build`], in a directory where the library is its providers too, for Data Direct and EFA. Hard links, because the loader takes
+    /// several names of one file for one library.
     ///
     /// # Errors
     ///
     /// As [`build`].
-    pub fn build_with_mlx5() -> Result<PathBuf, String> {
+    pub fn build_with_providers() -> Result<PathBuf, String> {
         let built = build()?;
-        let directory = built.with_file_name("verbs-mlx5");
+        let directory = built.with_file_name("verbs-providers");
         let failed = |error: std::io::Error| format!("{}: {error}", directory.display());
         std::fs::create_dir_all(&directory).map_err(failed)?;
-        for name in ["libibverbs.so.1", "libmlx5.so.1"] {
+        for name in ["libibverbs.so.1", "libmlx5.so.1", "libefa.so.1"] {
             // Another thread or process may link at the same time.
             let owner = (std::process::id(), std::thread::current().id());
             let fresh = directory.join(format!("{name}.{owner:?}"));
@@ -123,7 +123,7 @@ pub mod verbs {
         library(Driver::Old, "verbs-", "fake-verbs", "libibverbs.so.1")
     }
 
-    /// The machine file `name`: `two`, `roce`, `unlike` (the second NIC has another MTU, and no dma-buf registration).
+    /// The machine file `name`: `two`, `roce`, `efa`, `unlike` (the second NIC has another MTU, and no dma-buf registration).
     #[must_use]
     pub fn machine(name: &str) -> PathBuf {
         let machines = workspace().join("crates/fake-verbs/machines");

@@ -2,13 +2,13 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use ibverbs_sys::{ibv_comp_channel, ibv_context, ibv_cq, ibv_wc, ibv_wc_status};
+use ibverbs_sys::{ibv_comp_channel, ibv_context, ibv_cq, ibv_qp_type, ibv_wc, ibv_wc_status};
 
 use crate::abi::{Completion, EVENT_CQ_ERR, Element};
 use crate::answer::{count, infallible, minus_one, pointer_or_null, put, status};
 use crate::device::attributes;
 use crate::world::{
-    ACKNOWLEDGED, Armed, Channel, Entry, EventCounter, Queue, Shared, Side, World,
+    ACKNOWLEDGED, Armed, Channel, Entry, EventCounter, Pair, Queue, Shared, Side, World,
     until_acknowledged, world,
 };
 
@@ -121,9 +121,7 @@ pub extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
         loop {
             let queue = world.queue(cq)?;
             let is_waited_for = queue.taken != queue.acknowledged;
-            let is_used = |pair: &crate::world::Pair| {
-                pair.send_queue == address || pair.receive_queue == address
-            };
+            let is_used = |pair: &Pair| pair.send_queue == address || pair.receive_queue == address;
             if world.pairs.values().any(is_used) {
                 return Err(libc::EBUSY);
             }
@@ -244,11 +242,15 @@ impl World {
     /// A completion was polled: frees its request's slot, and in a send queue the slots of all earlier requests.
     fn free(&mut self, entry: &Entry) {
         if let Some(pair) = self.pairs.get_mut(&entry.pair) {
+            let counts = is_unordered(pair, entry);
             let freed = match entry.side {
                 Side::Send => &mut pair.send_freed,
                 Side::Receive => &mut pair.receive_freed,
             };
-            *freed = entry.through.max(*freed);
+            *freed = match counts {
+                true => *freed + 1,
+                false => entry.through.max(*freed),
+            };
         }
     }
 
@@ -266,7 +268,11 @@ impl World {
             return;
         }
         let has_failed = entry.completion.status != ibv_wc_status::IBV_WC_SUCCESS;
-        queue.entries.push_back(entry);
+        // A program that takes the last completion for that of all requests before must fail.
+        match self.pairs.get(&entry.pair) {
+            Some(pair) if is_unordered(pair, &entry) => queue.entries.push_front(entry),
+            _ => queue.entries.push_back(entry),
+        }
         let raises_event = match queue.armed {
             Some(Armed::Any) => true,
             Some(Armed::Solicited) => is_solicited || has_failed,
@@ -292,4 +298,9 @@ impl World {
             queue.entries.retain(|entry| entry.pair != pair);
         }
     }
+}
+
+/// True for sent requests of SRD, whose completions come in any order.
+fn is_unordered(pair: &Pair, entry: &Entry) -> bool {
+    pair.kind == ibv_qp_type::IBV_QPT_DRIVER && entry.side == Side::Send
 }

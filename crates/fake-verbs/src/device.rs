@@ -4,10 +4,13 @@ use std::ffi::{c_char, c_int};
 use std::ptr::null_mut;
 use std::sync::LazyLock;
 
-use ibverbs_sys::{__be64, ibv_context, ibv_context_ops, ibv_device, ibv_device_attr};
+use ibverbs_sys::{
+    __be64, IBV_NODE_CA, IBV_NODE_RNIC, IBV_NODE_UNSPECIFIED, ibv_context, ibv_context_ops,
+    ibv_device, ibv_device_attr,
+};
 
 use crate::answer::{Errno, infallible, pointer_or_null, put, status};
-use crate::machine::{device, devices, guid, limit, of_device, ports};
+use crate::machine::{device, devices, efa, guid, limit, of_device, ports};
 use crate::world::{Context, EventCounter, Shared, world};
 use crate::{completion, post};
 
@@ -23,9 +26,17 @@ pub fn name(index: usize) -> String {
 }
 
 fn described(index: usize) -> ibv_device {
+    let is_efa = !efa(index).is_null();
+    let (node_type, transport_type) = match of_device(index, "iwarp") == true {
+        // IBV_TRANSPORT_UNSPECIFIED.
+        _ if is_efa => (IBV_NODE_UNSPECIFIED, 4),
+        // IBV_TRANSPORT_IWARP.
+        true => (IBV_NODE_RNIC, 1),
+        false => (IBV_NODE_CA, 0),
+    };
     let mut device = ibv_device {
-        // IBV_NODE_CA; the transport, InfiniBand, is 0.
-        node_type: 1,
+        node_type: node_type.cast_signed(),
+        transport_type,
         ..ibv_device::default()
     };
     let name = name(index);

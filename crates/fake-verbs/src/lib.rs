@@ -24,6 +24,7 @@ mod answer;
 mod bytes;
 mod completion;
 mod device;
+mod efa;
 mod event;
 mod fate;
 mod machine;

@@ -32,6 +32,10 @@
 //!   `"attach": {"pcie": 524}`. 0 is no error.
 //! - `data_direct` of a device: the path of its Data Direct function, or the error number of the query (19: it has none). Without it
 //!   the device is not an mlx5 device (`src/mlx5.rs`).
+//! - `iwarp` of a device: if `true`, its kind is that of an iWARP NIC.
+//! - `efa` of a device: it is an EFA device (`src/efa.rs`), with SRD and UD queue pairs only, and these members: `caps`, a list of
+//!   `"read"`, `"write"`, `"rnr_retry"`; `max_rdma_size` (1 GiB), `max_message` (8928), `inline_buf_size` (32), `max_sq_wr` (4096),
+//!   `max_rq_wr` (32768). `false` is a device of another vendor.
 //! - `peermem` of a device: if `false`, registering device memory fails with EFAULT. Device memory is what the process's libcuda
 //!   reports as such. Memory that it reports as not capable of GPUDirect RDMA (pointer attribute 15) always fails.
 //! - `memlock` of `verbs`: the bytes that can be registered, in whole pages, before ENOMEM. Device memory does not count.
@@ -123,6 +127,25 @@ pub fn limit<T: TryFrom<u64>>(device: usize, key: &str, default: T) -> T {
     value.unwrap_or(default)
 }
 
+/// What an EFA device has; null for other devices.
+pub fn efa(device: usize) -> &'static Value {
+    match of_device(device, "efa") {
+        of_efa @ Value::Object(_) => of_efa,
+        _ => &Value::Null,
+    }
+}
+
+/// True if the device is an EFA device with this ability.
+pub fn efa_has(device: usize, ability: &str) -> bool {
+    let abilities = efa(device)["caps"].as_array();
+    abilities.is_some_and(|abilities| abilities.iter().any(|known| known == ability))
+}
+
+/// A number of an EFA device.
+pub fn efa_number(device: usize, key: &str, default: u32) -> u32 {
+    number(&efa(device)[key]).unwrap_or(default)
+}
+
 pub fn guid(device: usize) -> u64 {
     let text = self::device(device)["guid"].as_str().unwrap_or_default();
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
@@ -136,7 +159,7 @@ pub fn is_ethernet(device: usize, port: u8) -> bool {
 
 pub fn lid(device: usize, port: u8) -> u16 {
     let place = all_ports().position(|at| at == (device, port)).unwrap_or(0);
-    let default = match is_ethernet(device, port) {
+    let default = match is_ethernet(device, port) || !efa(device).is_null() {
         true => 0,
         false => u16::try_from(place + 1).unwrap_or(0),
     };

@@ -10,12 +10,13 @@ use serde_json::json;
 use crate::answer::{Errno, note, pointer_or_null, status};
 use crate::bytes::Segment;
 use crate::device::attributes;
-use crate::machine::{of_device, verbs};
+use crate::machine::{efa, efa_has, of_device, verbs};
 use crate::maps::{Mapping, check, is_device_memory, is_out_of_reach};
 use crate::world::{Domain, Region, Sge, Shared, World, world};
 
 const LOCAL_WRITE: u32 = ibv_access_flags::IBV_ACCESS_LOCAL_WRITE.0;
 const REMOTE_WRITE: u32 = ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0;
+const REMOTE_READ: u32 = ibv_access_flags::IBV_ACCESS_REMOTE_READ.0;
 const REMOTE_ATOMIC: u32 = ibv_access_flags::IBV_ACCESS_REMOTE_ATOMIC.0;
 const ZERO_BASED: u32 = ibv_access_flags::IBV_ACCESS_ZERO_BASED.0;
 /// Without on-demand paging and huge pages.
@@ -163,6 +164,13 @@ pub fn register_file(
 /// Checks the length and access rights of a registration.
 fn allow(device: usize, bytes: usize, access: u32) -> Result<(), Errno> {
     let needs_local = access & (REMOTE_WRITE | REMOTE_ATOMIC) != 0;
+    if !efa(device).is_null() {
+        let can = |ability, flag| if efa_has(device, ability) { flag } else { 0 };
+        let able = LOCAL_WRITE | can("read", REMOTE_READ) | can("write", REMOTE_WRITE);
+        if access & !(able | IBV_ACCESS_OPTIONAL_RANGE) != 0 {
+            return Err(libc::EOPNOTSUPP);
+        }
+    }
     let is_sound = access & !KNOWN == 0 && (!needs_local || access & LOCAL_WRITE != 0);
     match is_sound && bytes > 0 && bytes as u64 <= attributes(device).max_mr_size {
         true => Ok(()),

@@ -3,15 +3,15 @@
 use std::ffi::c_int;
 
 use ibverbs_sys::{
-    ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask as bits, ibv_qp_init_attr, ibv_qp_state,
-    ibv_qp_type, ibv_wc_status,
+    ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask as bits, ibv_qp_ex, ibv_qp_init_attr,
+    ibv_qp_state, ibv_qp_type, ibv_wc_status,
 };
 use serde_json::json;
 
 use crate::answer::{Errno, note, pointer_or_null, put, status};
 use crate::device::attributes;
 use crate::fate::Fate;
-use crate::machine::{limit, ports};
+use crate::machine::{efa, limit, ports};
 use crate::port::{mtu, mtu_number, pkeys};
 use crate::route::is_sound;
 use crate::state::may_change;
@@ -30,17 +30,28 @@ pub unsafe extern "C" fn ibv_create_qp(
 ) -> *mut ibv_qp {
     pointer_or_null("ibv_create_qp", || {
         // SAFETY: the caller's guarantee.
-        let wanted = *unsafe { wanted.as_ref() }.ok_or(libc::EINVAL)?;
-        let mut world = world();
+        let wanted = unsafe { wanted.as_ref() }.ok_or(libc::EINVAL)?;
+        world().create_qp(pd, wanted)
+    })
+}
+
+impl World {
+    /// Creates a queue pair of any type.
+    pub fn create_qp(
+        &mut self,
+        pd: *mut ibv_pd,
+        wanted: &ibv_qp_init_attr,
+    ) -> Result<*mut ibv_qp, Errno> {
+        let world = self;
         let domain = world.domain(pd)?;
         let (context, device) = (domain.context, domain.device);
-        world.check_qp(context, device, &wanted)?;
+        world.check_qp(context, device, wanted)?;
         // Numbers are per device: two devices may use the same one.
         let number = world.numbers.entry(device).or_insert(0x10);
         *number = (*number + 1) & NUMBER;
         let number = *number;
         let handle = world.handle();
-        let raw = Shared::new(ibv_qp {
+        let qp_base = ibv_qp {
             context: world
                 .contexts
                 .get(&context)
@@ -56,10 +67,15 @@ pub unsafe extern "C" fn ibv_create_qp(
             state: ibv_qp_state::IBV_QPS_RESET,
             qp_type: wanted.qp_type,
             ..ibv_qp::default()
+        };
+        let raw = Shared::new(ibv_qp_ex {
+            qp_base,
+            ..ibv_qp_ex::default()
         });
-        let pointer = raw.pointer();
+        let pointer = raw.pointer().cast();
         let pair = Pair {
             raw,
+            drafts: Ok(Vec::new()),
             context,
             device,
             domain: pd.addr(),
@@ -80,10 +96,8 @@ pub unsafe extern "C" fn ibv_create_qp(
         };
         world.pairs.insert(pair.raw.address(), pair);
         Ok(pointer)
-    })
-}
+    }
 
-impl World {
     /// Checks type, capacities and completion queues of a wanted queue pair, and the device's limit of queue pairs.
     fn check_qp(
         &mut self,
@@ -93,6 +107,9 @@ impl World {
     ) -> Result<(), Errno> {
         let limits = attributes(device);
         let max = |limit: c_int| u32::try_from(limit).unwrap_or(0);
+        if !efa(device).is_null() {
+            return self.check_efa_qp(context, device, wanted);
+        }
         let is_supported = [
             ibv_qp_type::IBV_QPT_RC,
             ibv_qp_type::IBV_QPT_UC,
@@ -160,7 +177,7 @@ pub unsafe extern "C" fn ibv_query_qp(
     status("ibv_query_qp", || {
         let mut world = world();
         let pair = world.pair(qp)?;
-        let raw = pair.raw.pointer();
+        let raw: *mut ibv_qp = pair.raw.pointer().cast();
         // SAFETY: the queue pair is alive; its members change only under the lock that is held.
         let shown = unsafe {
             (*raw).state = pair.now.qp_state;
@@ -223,7 +240,7 @@ pub unsafe extern "C" fn ibv_modify_qp(
         }));
         if has(bits::IBV_QP_STATE) {
             // SAFETY: the queue pair is alive; its members change only under the lock that is held.
-            unsafe { (*pair.raw.pointer()).state = to };
+            unsafe { (*pair.raw.pointer()).qp_base.state = to };
         }
         match to {
             ibv_qp_state::IBV_QPS_RESET => world.reset(qp.addr()),

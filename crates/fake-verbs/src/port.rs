@@ -9,7 +9,7 @@ use ibverbs_sys::{
 };
 
 use crate::answer::{Errno, minus_one, put, status};
-use crate::machine::{gids, is_ethernet, lid, of_port, port_number, ports};
+use crate::machine::{efa, efa_number, gids, is_ethernet, lid, of_port, port_number, ports};
 use crate::world::{World, world};
 
 /// A port's state: of the machine file, or down after a fault.
@@ -38,7 +38,12 @@ pub fn mtu_number(bytes: u32) -> ibv_mtu {
 }
 
 /// `max_msg_sz`: the longest message in bytes.
-pub const LONGEST: u32 = 1 << 30;
+pub fn longest(device: usize) -> u32 {
+    match efa(device).is_null() {
+        true => 1 << 30,
+        false => efa_number(device, "max_message", 8928),
+    }
+}
 
 /// The partition keys of a port.
 pub fn pkeys(device: usize, port: u8) -> Vec<u16> {
@@ -72,7 +77,7 @@ fn attributes(world: &World, device: usize, port: u8) -> ibv_port_attr {
         max_mtu: IBV_MTU_4096,
         active_mtu: mtu_number(mtu(device, port)),
         gid_tbl_len: size(gids(device, port).len()).into(),
-        max_msg_sz: LONGEST,
+        max_msg_sz: longest(device),
         pkey_tbl_len: size(pkeys(device, port).len()),
         lid: lid(device, port),
         sm_lid: u16::from(!ethernet),
@@ -81,6 +86,8 @@ fn attributes(world: &World, device: usize, port: u8) -> ibv_port_attr {
         // Polling, LinkUp.
         phys_state: if is_down { 2 } else { 5 },
         link_layer: match ethernet {
+            // IBV_LINK_LAYER_UNSPECIFIED.
+            _ if !efa(device).is_null() => 0,
             true => IBV_LINK_LAYER_ETHERNET as u8,
             false => IBV_LINK_LAYER_INFINIBAND as u8,
         },

@@ -8,6 +8,7 @@ use ibverbs_sys::{
 };
 
 use crate::answer::{Errno, put, status};
+use crate::route::Destination;
 use crate::transport::{Target, Work, name_of};
 use crate::world::{Receive, Sge, World, world};
 
@@ -143,6 +144,7 @@ impl World {
             inline,
             immediate: request.__bindgen_anon_1.imm_data,
             target,
+            destination: None,
             fate,
             through: pair.sent,
         });
@@ -159,12 +161,12 @@ impl World {
             // SAFETY: the union's member for datagrams.
             let to = unsafe { request.wr.ud };
             let handle = self.handles.get(&to.ah.addr()).ok_or(libc::EINVAL)?;
-            return Ok(Target::Datagram {
+            return Ok(Target::Datagram(Destination {
                 to: Box::new(handle.to),
                 domain: handle.domain,
                 number: to.remote_qpn,
                 qkey: to.remote_qkey,
-            });
+            }));
         }
         Ok(match request.opcode {
             IBV_WR_SEND | IBV_WR_SEND_WITH_IMM => Target::Queue,

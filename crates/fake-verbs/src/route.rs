@@ -7,9 +7,19 @@ use ibverbs_sys::{ibv_ah_attr, ibv_pd, ibv_port_state, ibv_qp_state, ibv_qp_type
 use crate::abi::Address;
 use crate::answer::{Errno, pointer_or_null, status};
 use crate::device::attributes;
-use crate::machine::{all_ports, gid_at, gids, is_ethernet, lid, ports};
+use crate::machine::{all_ports, efa, gid_at, gids, is_ethernet, lid, ports};
 use crate::port::state;
+use crate::transport::HEADER;
 use crate::world::{Handle, Pair, Shared, World, raw, world};
+
+/// A queue pair that a request names.
+pub struct Destination {
+    pub to: Box<ibv_ah_attr>,
+    /// The protection domain of the address handle.
+    pub domain: usize,
+    pub number: u32,
+    pub qkey: u32,
+}
 
 /// # Safety
 ///
@@ -72,12 +82,13 @@ pub fn is_sound(device: usize, to: &ibv_ah_attr) -> Result<(), Errno> {
         true => gid_at(device, port, to.grh.sgid_index.into())
             .map(drop)
             .ok_or(libc::EINVAL),
-        false if is_ethernet(device, port) => Err(libc::EINVAL),
+        // An EFA device is addressed by its GID alone.
+        false if is_ethernet(device, port) || !efa(device).is_null() => Err(libc::EINVAL),
         false => Ok(()),
     }
 }
 
-/// The port that an address reaches from this one: on Ethernet by GID of the same type, on InfiniBand by LID.
+/// The port that an address reaches from this one: on Ethernet and of EFA by GID of the same type, on InfiniBand by LID.
 fn peer_port(device: usize, port: u8, to: &ibv_ah_attr) -> Option<(usize, u8)> {
     let ethernet = is_ethernet(device, port);
     let own = gid_at(device, port, to.grh.sgid_index.into());
@@ -86,7 +97,7 @@ fn peer_port(device: usize, port: u8, to: &ibv_ah_attr) -> Option<(usize, u8)> {
         if is_ethernet(*device, *port) != ethernet {
             return false;
         }
-        if !ethernet {
+        if !ethernet && efa(*device).is_null() {
             return to.dlid != 0 && lid(*device, *port) == to.dlid;
         }
         let mut table = gids(*device, *port).into_iter().flatten();
@@ -124,4 +135,21 @@ impl World {
         let unreliable = from.kind == ibv_qp_type::IBV_QPT_UC;
         (unreliable || (leads_back && is_in_step)).then_some(peer)
     }
+}
+
+/// The 40-byte GRH of the InfiniBand specification, on either link layer: version 6, traffic class and flow label, payload length,
+/// next header 0x1b, hop limit, both GIDs.
+pub fn route_header(from: &Pair, to: &ibv_ah_attr, bytes: usize) -> [u8; HEADER] {
+    let mut header = [0; HEADER];
+    let own = gid_at(from.device, from.now.port_num, to.grh.sgid_index.into());
+    let word = 6 << 28 | u32::from(to.grh.traffic_class) << 20 | (to.grh.flow_label & 0xf_ffff);
+    // BTH and DETH have 20 bytes, the ICRC 4; data is padded to 4 bytes.
+    let length = u16::try_from(bytes.next_multiple_of(4) + 24).unwrap_or(u16::MAX);
+    header[..4].copy_from_slice(&word.to_be_bytes());
+    header[4..6].copy_from_slice(&length.to_be_bytes());
+    header[6] = 0x1b;
+    header[7] = to.grh.hop_limit;
+    header[8..24].copy_from_slice(&own.map_or([0; 16], |gid| gid.raw));
+    header[24..].copy_from_slice(&raw(&to.grh.dgid));
+    header
 }

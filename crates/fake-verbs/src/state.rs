@@ -32,7 +32,8 @@ pub fn may_change(kind: u32, from: u32, to: u32, mask: u32) -> bool {
 
 /// The required and the optional attributes of a change.
 fn change(kind: u32, from: u32, to: u32) -> Option<(u32, u32)> {
-    let connected = kind != kind::IBV_QPT_UD;
+    let srd = kind == kind::IBV_QPT_DRIVER;
+    let connected = kind != kind::IBV_QPT_UD && !srd;
     let reliable = kind == kind::IBV_QPT_RC;
     let if_so = |condition: bool, mask: u32| if condition { mask } else { 0 };
     let first = PKEY_INDEX | PORT | if connected { ACCESS_FLAGS } else { QKEY };
@@ -57,7 +58,7 @@ fn change(kind: u32, from: u32, to: u32) -> Option<(u32, u32)> {
         )),
         (state::IBV_QPS_RTR, state::IBV_QPS_RTS) => Some((
             STATE | SQ_PSN | if_so(reliable, TIMEOUT | RETRY_CNT | RNR_RETRY | MAX_QP_RD_ATOMIC),
-            any_time,
+            any_time | if_so(srd, RNR_RETRY),
         )),
         (state::IBV_QPS_RTS, state::IBV_QPS_RTS) => Some((0, any_time)),
         _ => None,

@@ -1,7 +1,7 @@
 //! Execution of work requests: bytes move, or the request fails as the InfiniBand specification says.
 
 use ibverbs_sys::{
-    ibv_access_flags, ibv_ah_attr, ibv_qp_state, ibv_qp_type, ibv_wc_flags, ibv_wc_opcode,
+    ibv_access_flags, ibv_qp_state, ibv_qp_type, ibv_wc_flags, ibv_wc_opcode,
     ibv_wc_status as status, ibv_wr_opcode,
 };
 
@@ -9,15 +9,16 @@ use crate::abi::{Completion, EVENT_QP_ACCESS_ERR, EVENT_QP_REQ_ERR, Element};
 use crate::bytes::{Delivery, Segment, after, change, deliver, first, length};
 use crate::device::attributes;
 use crate::fate::{Fate, delivery};
-use crate::machine::{gid_at, lid, of_port};
-use crate::port::{LONGEST, mtu};
-use crate::world::{Entry, Pair, Receive, Sge, Side, World, raw};
+use crate::machine::{efa_number, lid, of_port};
+use crate::port::{longest, mtu};
+use crate::route::{Destination, route_header};
+use crate::world::{Entry, Receive, Sge, Side, World};
 
 const REMOTE_WRITE: u32 = ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0;
 const REMOTE_READ: u32 = ibv_access_flags::IBV_ACCESS_REMOTE_READ.0;
 const REMOTE_ATOMIC: u32 = ibv_access_flags::IBV_ACCESS_REMOTE_ATOMIC.0;
 /// Space before a datagram's payload for the global route header.
-const HEADER: usize = 40;
+pub const HEADER: usize = 40;
 
 /// A posted send request.
 pub struct Work {
@@ -31,6 +32,8 @@ pub struct Work {
     pub inline: Option<Vec<u8>>,
     pub immediate: u32,
     pub target: Target,
+    /// Of requests of SRD.
+    pub destination: Option<Destination>,
     pub fate: Fate,
     pub through: u64,
 }
@@ -47,12 +50,7 @@ pub enum Target {
         compare_add: u64,
         swap: u64,
     },
-    Datagram {
-        to: Box<ibv_ah_attr>,
-        domain: usize,
-        number: u32,
-        qkey: u32,
-    },
+    Datagram(Destination),
 }
 
 /// Result of a request: the bytes it moved, or status and vendor's syndrome, if the machine file sets one.
@@ -99,6 +97,10 @@ fn has_immediate(opcode: u32) -> bool {
         ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM,
     ]
     .contains(&opcode)
+}
+
+fn is_reliable(kind: u32) -> bool {
+    [ibv_qp_type::IBV_QPT_RC, ibv_qp_type::IBV_QPT_DRIVER].contains(&kind)
 }
 
 fn failed(status: u32) -> Outcome {
@@ -184,17 +186,31 @@ impl World {
         };
         let bytes = length(&local);
         let is_atomic = matches!(work.target, Target::Atomic { .. });
-        if bytes > LONGEST as usize || (is_atomic && bytes != 8) {
+        let longest = match (&work.destination, &work.target) {
+            (Some(_), Target::Memory { .. }) => efa_number(pair.device, "max_rdma_size", 1 << 30),
+            _ => longest(pair.device),
+        };
+        if bytes > longest as usize || (is_atomic && bytes != 8) {
             return failed(status::IBV_WC_LOC_LEN_ERR);
         }
-        if takes && pair.now.max_rd_atomic == 0 {
+        if takes && pair.now.max_rd_atomic == 0 && work.destination.is_none() {
             return failed(status::IBV_WC_LOC_QP_OP_ERR);
         }
-        if let Target::Datagram { .. } = work.target {
+        if let Target::Datagram(_) = work.target {
             return self.datagram(address, work, &local);
         }
-        let Some(peer) = self.remote_pair(pair) else {
+        let peer = match &work.destination {
+            Some(destination) if destination.domain != pair.domain => {
+                return failed(status::IBV_WC_LOC_QP_OP_ERR);
+            }
+            Some(destination) => self
+                .reachable_pair(pair, &destination.to, destination.number)
+                .filter(|peer| self.pairs[peer].now.qkey == destination.qkey),
+            None => self.remote_pair(pair),
+        };
+        let Some(peer) = peer else {
             return match (pair.kind, pair.now.timeout) {
+                (ibv_qp_type::IBV_QPT_DRIVER, _) => failed(status::IBV_WC_REM_INV_RD_REQ_ERR),
                 (ibv_qp_type::IBV_QPT_UC, _) => Outcome::Ended(Ok(bytes)),
                 // A timeout of 0 means retries without limit.
                 (_, 0) => Outcome::Waits,
@@ -212,7 +228,7 @@ impl World {
                 compare_add,
                 swap,
             } => self.atomic(peer, work, &local, (at, rkey), (compare_add, swap)),
-            Target::Datagram { .. } => Outcome::Ended(Ok(bytes)),
+            Target::Datagram(_) => Outcome::Ended(Ok(bytes)),
         }
     }
 
@@ -231,7 +247,7 @@ impl World {
     /// The sender's result.
     fn sender_outcome(&self, address: usize, received: Received, bytes: usize) -> Outcome {
         let pair = &self.pairs[&address];
-        if pair.kind != ibv_qp_type::IBV_QPT_RC {
+        if !is_reliable(pair.kind) {
             return Outcome::Ended(Ok(bytes));
         }
         match received {
@@ -256,7 +272,12 @@ impl World {
         let is_read = work.opcode == ibv_wr_opcode::IBV_WR_RDMA_READ;
         let rights = if is_read { REMOTE_READ } else { REMOTE_WRITE };
         let end = &self.pairs[&peer];
-        if end.now.qp_access_flags & rights == 0 || (is_read && end.now.max_dest_rd_atomic == 0) {
+        // A queue pair of SRD has no access rights of its own.
+        let is_connected = work.destination.is_none();
+        if is_connected
+            && (end.now.qp_access_flags & rights == 0
+                || (is_read && end.now.max_dest_rd_atomic == 0))
+        {
             return self.reject(address, peer, status::IBV_WC_REM_INV_REQ_ERR, length(local));
         }
         let bytes = u32::try_from(length(local)).unwrap_or(u32::MAX);
@@ -331,6 +352,8 @@ impl World {
     fn reject(&mut self, address: usize, peer: usize, status: u32, bytes: usize) -> Outcome {
         match self.pairs[&address].kind {
             ibv_qp_type::IBV_QPT_RC => self.rejected(peer, status),
+            // The remote end goes on.
+            ibv_qp_type::IBV_QPT_DRIVER => failed(status),
             _ => Outcome::Ended(Ok(bytes)),
         }
     }
@@ -341,19 +364,19 @@ impl World {
             _ => EVENT_QP_REQ_ERR,
         };
         let end = &self.pairs[&peer];
-        let qp = end.raw.pointer();
+        let qp = end.raw.pointer().cast();
         self.raise_event(end.context, event, Element { qp }, Some(peer));
         self.fail(peer);
         failed(status)
     }
 
     fn datagram(&mut self, address: usize, work: &Work, local: &[Segment]) -> Outcome {
-        let Target::Datagram {
+        let Target::Datagram(Destination {
             to,
             domain,
             number,
             qkey,
-        } = &work.target
+        }) = &work.target
         else {
             return failed(status::IBV_WC_LOC_QP_OP_ERR);
         };
@@ -476,7 +499,7 @@ impl World {
         let Some(pair) = self.pairs.get(&address) else {
             return;
         };
-        let queue = pair.send_queue;
+        let (queue, kind) = (pair.send_queue, pair.kind);
         let completion = Completion {
             wr_id: work.wr_id,
             qp_num: pair.number,
@@ -499,7 +522,8 @@ impl World {
             };
             self.complete(queue, entry, false);
         }
-        if ended.is_err_and(|(status, _)| status != status::IBV_WC_WR_FLUSH_ERR) {
+        let ends_all = kind != ibv_qp_type::IBV_QPT_DRIVER;
+        if ends_all && ended.is_err_and(|(status, _)| status != status::IBV_WC_WR_FLUSH_ERR) {
             self.fail(address);
         }
     }
@@ -567,21 +591,4 @@ fn done(opcode: u32) -> u32 {
         "fetch_add" => ibv_wc_opcode::IBV_WC_FETCH_ADD,
         _ => ibv_wc_opcode::IBV_WC_SEND,
     }
-}
-
-/// The 40-byte GRH of the InfiniBand specification, on either link layer: version 6, traffic class and flow label, payload length,
-/// next header 0x1b, hop limit, both GIDs.
-fn route_header(from: &Pair, to: &ibv_ah_attr, bytes: usize) -> [u8; HEADER] {
-    let mut header = [0; HEADER];
-    let own = gid_at(from.device, from.now.port_num, to.grh.sgid_index.into());
-    let word = 6 << 28 | u32::from(to.grh.traffic_class) << 20 | (to.grh.flow_label & 0xf_ffff);
-    // BTH and DETH have 20 bytes, the ICRC 4; data is padded to 4 bytes.
-    let length = u16::try_from(bytes.next_multiple_of(4) + 24).unwrap_or(u16::MAX);
-    header[..4].copy_from_slice(&word.to_be_bytes());
-    header[4..6].copy_from_slice(&length.to_be_bytes());
-    header[6] = 0x1b;
-    header[7] = to.grh.hop_limit;
-    header[8..24].copy_from_slice(&own.map_or([0; 16], |gid| gid.raw));
-    header[24..].copy_from_slice(&raw(&to.grh.dgid));
-    header
 }

@@ -8,12 +8,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use ibverbs_sys::{
     ibv_ah_attr, ibv_comp_channel, ibv_context, ibv_cq, ibv_gid, ibv_mr, ibv_pd, ibv_qp,
-    ibv_qp_attr, ibv_qp_cap,
+    ibv_qp_attr, ibv_qp_cap, ibv_qp_ex,
 };
 use rustix::event::EventfdFlags;
 
 use crate::abi::{Address, AsyncEvent, Completion};
 use crate::answer::Errno;
+use crate::efa::Draft;
 use crate::maps::Mapping;
 use crate::transport::Work;
 
@@ -191,7 +192,10 @@ pub struct Receive {
 }
 
 pub struct Pair {
-    pub raw: Shared<ibv_qp>,
+    /// All are extended ones; only those of EFA have functions.
+    pub raw: Shared<ibv_qp_ex>,
+    /// Requests between `wr_start` and `wr_complete`, or what failed.
+    pub drafts: Result<Vec<Draft>, Errno>,
     pub context: usize,
     pub device: usize,
     pub domain: usize,

@@ -276,6 +276,13 @@ records! {
 }
 
 constants! {
+    /// Kinds of a device.
+    plain ibv_node_type {
+        IBV_NODE_CA = 1,
+        IBV_NODE_RNIC = 4,
+        IBV_NODE_UNSPECIFIED = 7,
+    }
+
     values ibv_port_state {
         IBV_PORT_NOP = 0,
         IBV_PORT_DOWN = 1,

@@ -7,7 +7,7 @@ use crate::library::not_implemented;
 use crate::{
     __be16, __be64, ibv_ah, ibv_ah_attr, ibv_async_event, ibv_comp_channel, ibv_context, ibv_cq,
     ibv_device, ibv_device_attr, ibv_gid, ibv_gid_entry, ibv_mr, ibv_pd, ibv_port_attr, ibv_qp,
-    ibv_qp_attr, ibv_qp_init_attr,
+    ibv_qp_attr, ibv_qp_ex, ibv_qp_init_attr,
 };
 
 /// One function per line: documentation, C signature, and result if the library lacks it; then those that `verbs.h` wraps inline
@@ -172,6 +172,8 @@ functions! { {
         = not_implemented();
     /// Changes a queue pair's attributes.
     fn ibv_modify_qp(qp: *mut ibv_qp, attributes: *mut ibv_qp_attr, mask: c_int) -> c_int = not_implemented();
+    /// The extended queue pair of one that was created with `send_ops_flags`, else NULL; since rdma-core 22.
+    fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex = null();
     /// Destroys a queue pair.
     fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int = not_implemented();
 } wrapped {

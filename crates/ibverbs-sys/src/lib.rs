@@ -16,7 +16,9 @@ mod record;
 mod completion;
 mod device;
 mod devx;
+mod efadv;
 mod event;
+mod extended;
 mod functions;
 mod inline;
 mod library;
@@ -28,7 +30,9 @@ mod work;
 pub use completion::*;
 pub use device::*;
 pub use devx::*;
+pub use efadv::*;
 pub use event::*;
+pub use extended::*;
 pub use functions::*;
 pub use inline::*;
 pub use library::{Library, OpenError, library};
@@ -56,7 +60,9 @@ pub fn records() -> Vec<&'static Record> {
         completion::RECORDS,
         device::RECORDS,
         devx::RECORDS,
+        efadv::RECORDS,
         event::RECORDS,
+        extended::RECORDS,
         memory::RECORDS,
         mlx5dv::RECORDS,
         queue::RECORDS,
@@ -74,7 +80,9 @@ pub fn constants() -> Vec<&'static Constant> {
         completion::CONSTANTS,
         device::CONSTANTS,
         devx::CONSTANTS,
+        efadv::CONSTANTS,
         event::CONSTANTS,
+        extended::CONSTANTS,
         mlx5dv::CONSTANTS,
         memory::CONSTANTS,
         queue::CONSTANTS,

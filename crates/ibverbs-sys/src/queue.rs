@@ -156,6 +156,7 @@ constants! {
     /// Valid fields of `ibv_qp_init_attr_ex` from `pd` on.
     flags ibv_qp_init_attr_mask {
         IBV_QP_INIT_ATTR_PD = 1 << 0,
+        IBV_QP_INIT_ATTR_SEND_OPS_FLAGS = 1 << 6,
     }
 
     /// Transports of a queue pair.

@@ -64,7 +64,7 @@ fn declared() -> BTreeMap<String, u64> {
 /// The headers' values, printed by a C program.
 fn header_values(what: impl Iterator<Item = String>) -> BTreeMap<String, u64> {
     let mut source = String::from(
-        "#include <stddef.h>\n#include <stdio.h>\n#include <infiniband/mlx5dv.h>\nint main(void) {\n",
+        "#include <stddef.h>\n#include <stdio.h>\n#include <infiniband/efadv.h>\n#include <infiniband/mlx5dv.h>\nint main(void) {\n",
     );
     for expression in what {
         // Written out: the preprocessor would expand macros in the name.

@@ -134,7 +134,7 @@ impl QueuePair<Borrowed> {
         segments: &[Segment],
     ) -> Result<(), Error> {
         let transport = self.inner.transport;
-        if (transport == Transport::Ud) != request.work.is_datagram() {
+        if transport == Transport::Srd || !request.work.suits(transport) {
             return Err(Error::Transport { transport });
         }
         let (mut list, count) = list(segments)?;

@@ -121,6 +121,19 @@ impl Context {
         self.0.raw.as_ptr()
     }
 
+    /// The device's `enum ibv_node_type`.
+    pub(crate) fn node_type(&self) -> raw::ibv_node_type {
+        // SAFETY: an open context points to its device.
+        let node = unsafe { (*(*self.as_raw()).device).node_type };
+        node.cast_unsigned()
+    }
+
+    /// True if its queue pairs are iWARP's: only the connection manager (librdmacm) connects them.
+    #[must_use]
+    pub fn is_iwarp(&self) -> bool {
+        self.node_type() == raw::IBV_NODE_RNIC
+    }
+
     /// The device's attributes and limits.
     ///
     /// # Errors

@@ -156,6 +156,11 @@ impl ProtectionDomain {
                 Transport::Rc => kind::IBV_QPT_RC,
                 Transport::Uc => kind::IBV_QPT_UC,
                 Transport::Ud => kind::IBV_QPT_UD,
+                Transport::Srd => {
+                    return Err(Error::NotEfa {
+                        name: self.context().name().to_owned(),
+                    });
+                }
             },
             comp_mask: raw::ibv_qp_init_attr_mask::IBV_QP_INIT_ATTR_PD.0,
             pd: self.as_raw(),

@@ -91,6 +91,12 @@ pub enum Error {
         /// The operation.
         what: &'static str,
     },
+    /// Only EFA devices have SRD queue pairs.
+    #[error("{name} is not an EFA device: it has no SRD queue pairs")]
+    NotEfa {
+        /// The device.
+        name: String,
+    },
     /// The provider reported invalid memory.
     #[error("libmlx5 reported invalid memory for {what} ({bytes} bytes)")]
     Layout {
@@ -189,7 +195,9 @@ pub enum Error {
     #[error("too many segments in a request: {0}; at most 62")]
     Segments(usize),
     /// Only datagrams carry an address: a provider would misread one in other requests.
-    #[error("a queue pair of {transport:?} cannot send {}", match transport { Transport::Ud => "anything but datagrams", _ => "datagrams" })]
+    #[error("a queue pair of {transport:?} cannot send {}", match transport {
+        Transport::Ud => "anything but datagrams", Transport::Srd => "requests without a destination, or atomic ones", _ => "datagrams"
+    })]
     Transport {
         /// The pair's transport.
         transport: Transport,

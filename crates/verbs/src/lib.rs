@@ -35,6 +35,7 @@ mod path_facts;
 mod port;
 mod queue_pair;
 mod region;
+mod srd;
 mod work;
 
 pub use address_vector::AddressVector;
@@ -62,6 +63,7 @@ pub use queue_pair::{
     Init, MOST_PIECES, QueuePair, QueuePairOptions, Receives, Reset, Rtr, Rts, Transport,
 };
 pub use region::{Access, MemoryRegion, Remote, Sge};
+pub use srd::Srd;
 pub use work::{Request, Work};
 
 /// The types of `infiniband/verbs.h`, for C interfaces that pass them through.

@@ -23,6 +23,8 @@ pub struct Port {
     pub gids: u32,
     /// Its LID; 0 on Ethernet.
     pub lid: u16,
+    /// The longest message in bytes.
+    pub longest_message: u32,
 }
 
 /// The state of a port.
@@ -74,6 +76,7 @@ impl Port {
             largest_mtu: bytes(raw.max_mtu),
             gids: u32::try_from(raw.gid_tbl_len).unwrap_or(0),
             lid: raw.lid,
+            longest_message: raw.max_msg_sz,
         }
     }
 }

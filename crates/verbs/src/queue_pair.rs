@@ -30,6 +30,16 @@ pub enum Transport {
     Uc,
     /// Unreliable datagram (UD): each request names its destination.
     Ud,
+    /// Scalable reliable datagram (SRD) of EFA: each request names its destination, and arrives or fails, in no order.
+    Srd,
+}
+
+impl Transport {
+    /// True if each request names its destination.
+    #[must_use]
+    pub fn is_datagram(self) -> bool {
+        matches!(self, Self::Ud | Self::Srd)
+    }
 }
 
 /// The attributes of a new queue pair.
@@ -115,6 +125,8 @@ pub(crate) struct Inner {
     number: u32,
     inline_bytes: u32,
     pub(crate) transport: Transport,
+    /// A message can wait for a receive request, on an SRD queue pair.
+    waits_for_receive: bool,
     /// Regions of posted work requests.
     kept: Vec<MemoryRegion>,
     /// The SGEs of the request being posted.
@@ -152,7 +164,7 @@ impl ProtectionDomain {
     ///
     /// # Errors
     ///
-    /// [`Error::Call`].
+    /// [`Error::Call`]; of [`Transport::Srd`] also [`Error::NotEfa`], [`Error::Library`], [`Error::Missing`].
     pub fn queue_pair(
         &self,
         options: QueuePairOptions,
@@ -167,6 +179,7 @@ impl ProtectionDomain {
                 Transport::Rc => kind::IBV_QPT_RC,
                 Transport::Uc => kind::IBV_QPT_UC,
                 Transport::Ud => kind::IBV_QPT_UD,
+                Transport::Srd => return self.srd_queue_pair(options, sent, received),
             },
             ..raw::ibv_qp_init_attr::default()
         };
@@ -206,11 +219,18 @@ impl<D> QueuePair<Reset, D> {
                 number,
                 inline_bytes,
                 transport,
+                waits_for_receive: false,
                 kept: Vec::new(),
                 entries: Entries([raw::ibv_sge::default(); MOST_PIECES]),
             },
             state: PhantomData,
         }
+    }
+
+    /// With this ability of an SRD queue pair.
+    pub(crate) fn waiting_for_receive(mut self, waits: bool) -> Self {
+        self.inner.waits_for_receive = waits;
+        self
     }
 }
 
@@ -295,7 +315,7 @@ impl<D> QueuePair<Reset, D> {
             attributes,
             both | match self.inner.transport {
                 Transport::Rc | Transport::Uc => mask::IBV_QP_ACCESS_FLAGS,
-                Transport::Ud => mask::IBV_QP_QKEY,
+                Transport::Ud | Transport::Srd => mask::IBV_QP_QKEY,
             },
         )?;
         Ok(self.now())
@@ -338,7 +358,7 @@ impl<D> QueuePair<Init, D> {
                     connected | mask::IBV_QP_MAX_DEST_RD_ATOMIC | mask::IBV_QP_MIN_RNR_TIMER
                 }
                 Transport::Uc => connected,
-                Transport::Ud => mask::IBV_QP_STATE,
+                Transport::Ud | Transport::Srd => mask::IBV_QP_STATE,
             },
         )?;
         Ok(self.now())
@@ -371,7 +391,8 @@ impl<D> QueuePair<Rtr, D> {
                         | mask::IBV_QP_RNR_RETRY
                         | mask::IBV_QP_MAX_QP_RD_ATOMIC
                 }
-                Transport::Uc | Transport::Ud => all,
+                Transport::Srd if self.inner.waits_for_receive => all | mask::IBV_QP_RNR_RETRY,
+                Transport::Uc | Transport::Ud | Transport::Srd => all,
             },
         )?;
         Ok(self.now())
@@ -425,7 +446,7 @@ impl QueuePair<Rts> {
     /// queue is full, EINVAL for an unsupported request.
     pub fn send(&mut self, request: &Request<'_>) -> Result<(), Error> {
         let transport = self.inner.transport;
-        if (transport == Transport::Ud) != request.work.is_datagram() {
+        if !request.work.suits(transport) {
             return Err(Error::Transport { transport });
         }
         if request.inline
@@ -435,6 +456,10 @@ impl QueuePair<Rts> {
                 .any(|piece| piece.region().is_device())
         {
             return Err(Error::Inline);
+        }
+        if transport == Transport::Srd {
+            let qp = self.inner.owned.raw;
+            return self.inner.send_srd(qp, request);
         }
         let (entries, count) = self.inner.entries(request.pieces)?;
         let mut raw = request.raw();
@@ -451,7 +476,10 @@ impl QueuePair<Rts> {
 
 impl Inner {
     /// The SGEs in the library's layout, valid until the next call.
-    fn entries(&mut self, pieces: &[Sge<'_>]) -> Result<(*mut raw::ibv_sge, c_int), Error> {
+    pub(crate) fn entries(
+        &mut self,
+        pieces: &[Sge<'_>],
+    ) -> Result<(*mut raw::ibv_sge, c_int), Error> {
         if pieces.len() > MOST_PIECES {
             return Err(Error::Pieces(pieces.len()));
         }

@@ -2,7 +2,7 @@
 
 use ibverbs_sys::{self as raw, ibv_send_flags as flag, ibv_wr_opcode as opcode};
 
-use crate::{Datagram, Handle, Remote, Sge};
+use crate::{Datagram, Handle, Remote, Sge, Transport};
 
 /// An operation.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +23,10 @@ pub enum Work<'a> {
         /// Immediate data.
         immediate: Option<u32>,
     },
+    /// Writes memory of a datagram's destination, on an SRD queue pair; immediate data as below.
+    WriteTo(&'a Datagram, Remote, Option<u32>),
+    /// Reads memory of a datagram's destination, on an SRD queue pair.
+    ReadFrom(&'a Datagram, Remote),
     /// Writes remote memory; immediate data consumes a receive request at the remote end and completes there.
     Write(Remote, Option<u32>),
     /// Reads remote memory.
@@ -60,8 +64,13 @@ pub struct Request<'a> {
 }
 
 impl Work<'_> {
-    pub(crate) fn is_datagram(&self) -> bool {
-        matches!(self, Self::SendTo(..) | Self::SendBy { .. })
+    /// True if queue pairs of the transport have it.
+    pub(crate) fn suits(&self, transport: Transport) -> bool {
+        match self {
+            Self::SendTo(..) | Self::SendBy { .. } => transport.is_datagram(),
+            Self::WriteTo(..) | Self::ReadFrom(..) => transport == Transport::Srd,
+            _ => !transport.is_datagram(),
+        }
     }
 }
 
@@ -80,12 +89,9 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// In the library's layout, without SGEs.
-    pub(crate) fn raw(&self) -> raw::ibv_send_wr {
-        let mut request = raw::ibv_send_wr {
-            wr_id: self.id,
-            ..raw::ibv_send_wr::default()
-        };
+    /// Its bits of `enum ibv_send_flags`.
+    pub(crate) fn flags(&self) -> u32 {
+        let mut flags = flag(0);
         for (is_set, bit) in [
             (self.signalled, flag::IBV_SEND_SIGNALED),
             (self.inline, flag::IBV_SEND_INLINE),
@@ -93,9 +99,19 @@ impl<'a> Request<'a> {
             (self.fenced, flag::IBV_SEND_FENCE),
         ] {
             if is_set {
-                request.send_flags |= bit.0;
+                flags |= bit;
             }
         }
+        flags.0
+    }
+
+    /// In the library's layout, without SGEs.
+    pub(crate) fn raw(&self) -> raw::ibv_send_wr {
+        let mut request = raw::ibv_send_wr {
+            wr_id: self.id,
+            send_flags: self.flags(),
+            ..raw::ibv_send_wr::default()
+        };
         let (plain, with_immediate, immediate) = match self.work {
             Work::Send(immediate) => (opcode::IBV_WR_SEND, opcode::IBV_WR_SEND_WITH_IMM, immediate),
             Work::SendTo(datagram, immediate) => {
@@ -111,7 +127,8 @@ impl<'a> Request<'a> {
                 request.wr.ud = handle.to(queue_pair, qkey);
                 (opcode::IBV_WR_SEND, opcode::IBV_WR_SEND_WITH_IMM, immediate)
             }
-            Work::Write(remote, immediate) => {
+            // Of a WriteTo and a ReadFrom only the target is raw; SRD posts the destination by itself.
+            Work::Write(remote, immediate) | Work::WriteTo(_, remote, immediate) => {
                 request.wr.rdma = rdma(remote);
                 (
                     opcode::IBV_WR_RDMA_WRITE,
@@ -119,7 +136,7 @@ impl<'a> Request<'a> {
                     immediate,
                 )
             }
-            Work::Read(remote) => {
+            Work::Read(remote) | Work::ReadFrom(_, remote) => {
                 request.wr.rdma = rdma(remote);
                 (opcode::IBV_WR_RDMA_READ, opcode::IBV_WR_RDMA_READ, None)
             }

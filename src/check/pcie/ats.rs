@@ -72,6 +72,13 @@ fn judge(ctx: &Ctx<'_>, name: &str, bdf: Bdf, wanted: bool, guest: bool) -> Judg
         }
         None => return Judgement::unknown(name, Why::NotCovered, Area::ConfigSpace, &source),
     };
+    // A virtual function's firmware settings are those of its physical function.
+    let attributes = ctx
+        .facts
+        .device(bdf)
+        .and_then(|device| device.attributes.as_ref());
+    let physical = attributes.and_then(|attributes| attributes.physical_function.present());
+    let settings_of = physical.copied().unwrap_or(bdf);
     let set = |judgement: Judgement, value: u8| {
         match guest {
         // The NIC has another address on the host.
@@ -79,7 +86,7 @@ fn judge(ctx: &Ctx<'_>, name: &str, bdf: Bdf, wanted: bool, guest: bool) -> Judg
             "On the host, set ATS_ENABLED={value} in the NIC with mlxconfig, then reset it (mlxfwreset) or power cycle."
         )),
         false => judgement
-            .command(format!("mlxconfig -d {bdf} set ATS_ENABLED={value}"))
+            .command(format!("mlxconfig -d {settings_of} set ATS_ENABLED={value}"))
             .advice("Then reset the NIC (mlxfwreset), or power cycle."),
     }
     };
@@ -130,7 +137,7 @@ fn judge(ctx: &Ctx<'_>, name: &str, bdf: Bdf, wanted: bool, guest: bool) -> Judg
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{Edit, NIC, assert_fix_says, bind, machine, only};
+    use crate::check::testing::{Edit, NIC, assert_fix_says, bdf, bind, machine, only};
     use crate::model::config::Ats;
     use crate::model::{Facts, Outcome};
 
@@ -170,6 +177,10 @@ mod tests {
             (Outcome::Info, NIC)
         );
         assert_fix_says(&found, "ATS_ENABLED=1");
+        let mut virtual_one = facts.clone();
+        virtual_one.attributes_mut(NIC).physical_function = Fact::Known(Some(bdf("0000:04:00.7")));
+        let found = only("pcie.ats", &virtual_one);
+        assert_fix_says(&found, "mlxconfig -d 0000:04:00.7 set ATS_ENABLED=1");
         let function = facts.device_mut(NIC);
         function.ids = function.ids.clone().map(|ids| Ids {
             vendor: 0x8086,

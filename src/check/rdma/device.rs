@@ -12,7 +12,7 @@ pub fn device(ctx: &Ctx<'_>) -> Vec<Judgement> {
         return vec![unknown];
     }
     let devices = ctx.facts.rdma.known().into_iter().flatten();
-    let mut judgements: Vec<Judgement> = devices.map(judge).collect();
+    let mut judgements: Vec<Judgement> = devices.map(|device| judge(ctx, device)).collect();
     if rdma_nics(ctx.facts).next().is_none() {
         judgements.push(no_nic(ctx));
     }
@@ -38,7 +38,7 @@ fn no_nic(ctx: &Ctx<'_>) -> Judgement {
     }
 }
 
-fn judge(device: &RdmaDevice) -> Judgement {
+fn judge(ctx: &Ctx<'_>, device: &RdmaDevice) -> Judgement {
     let source = format!("{CLASS}/{}", device.name);
     let name = device.name.clone();
     if let Fact::Known(Some(netdev)) = &device.parent {
@@ -63,8 +63,8 @@ fn judge(device: &RdmaDevice) -> Judgement {
         }
         Fact::Unknown(why) => return Judgement::unknown(name, *why, Area::Sys, &source),
     };
-    let virtual_function = match device.physical_function.present() {
-        Some(physical) => format!(", a virtual function of {physical}"),
+    let virtual_function = match ctx.facts.virtual_function(device) {
+        Some(function) => format!(", {}", function.phrase()),
         None => String::new(),
     };
     let what = format!("At {place}{virtual_function}; {}", ports(device));
@@ -140,7 +140,7 @@ fn ports(device: &RdmaDevice) -> String {
 mod tests {
     use super::*;
     use crate::check::testing::{
-        Edit, assert_says, bdf, findings, machine, node, only, outcomes, rdma,
+        Edit, NIC, assert_says, bdf, findings, machine, node, only, outcomes, rdma, set_device_id,
     };
     use crate::model::{Outcome, Why};
 
@@ -157,6 +157,13 @@ mod tests {
         assert_says(
             &only("rdma.device", &facts),
             "a virtual function of 0000:04:00.1",
+        );
+        // In a guest nothing but the device id shows it.
+        facts.nic_mut().physical_function = Fact::Known(None);
+        set_device_id(&mut facts, NIC, 0x101e);
+        assert_says(
+            &only("rdma.device", &facts),
+            "a virtual function whose physical function is on the host",
         );
     }
 

@@ -22,9 +22,16 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort) -> Judgement {
         (_, Fact::Unknown(why)) => {
             return Judgement::unknown(subject, *why, Area::Sys, &format!("{path}/link_layer"));
         }
-        (_, Fact::Known(layer)) if layer != "Ethernet" => {
+        (_, Fact::Known(layer)) if layer == "InfiniBand" => {
             let message =
                 format!("The link layer is {layer}, whose links are lossless by themselves.");
+            return Judgement::skip(subject, message);
+        }
+        // The kernel has no name for EFA's.
+        (_, Fact::Known(layer)) if layer != "Ethernet" => {
+            let message = format!(
+                "The link layer is {layer}: its packets are not RoCE, and need no lossless priority."
+            );
             return Judgement::skip(subject, message);
         }
         (Fact::Known(state), _) if state != "ACTIVE" => {

@@ -1,6 +1,6 @@
 //! rdma.write-ordering: the NIC may relax the order of its writes.
 
-use super::{each_nic, is_virtual};
+use super::each_nic;
 use crate::check::{Ctx, Judgement};
 use crate::model::{Area, Fact, RdmaDevice, Why};
 
@@ -17,7 +17,8 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
         return Judgement::unknown(name, Why::NotCovered, Area::Sys, "the NIC's place");
     };
     let source = format!("/sys/bus/pci/devices/{bdf}/config: Device Control, relaxed ordering");
-    if is_virtual(nic) {
+    // Its own bit is reserved (PCIe 9.3.5.4).
+    if ctx.facts.virtual_function(nic).is_some() {
         return Judgement::skip(
             name,
             "A virtual function follows the setting of its physical function.",
@@ -62,7 +63,7 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{Edit, NIC, assert_says, machine, only};
+    use crate::check::testing::{Edit, NIC, assert_says, machine, only, set_device_id};
     use crate::model::{FirmwareSetting, Outcome};
 
     #[test]
@@ -79,6 +80,11 @@ mod tests {
             express.relaxed_ordering = false;
         }
         assert_eq!(only("rdma.write-ordering", &facts).outcome, Outcome::Info);
+        // The bit of a virtual function is reserved.
+        let mut virtual_one = facts.clone();
+        set_device_id(&mut virtual_one, NIC, 0x101e);
+        let found = only("rdma.write-ordering", &virtual_one);
+        assert_eq!(found.outcome, Outcome::Skip);
         facts.device_mut(NIC).config.express = Fact::Unknown(Why::Denied);
         let found = only("rdma.write-ordering", &facts);
         assert_eq!(

@@ -34,6 +34,9 @@ pub fn exchange_offers(end: &End, control: &mut Control, room: usize) -> Result<
             theirs: theirs.pkey,
         });
     }
+    if ours.srd.is_some() != theirs.srd.is_some() {
+        return Err(StepError::Efa);
+    }
     match (
         ours.ethernet == theirs.ethernet,
         theirs.half == half(room) as u64,

@@ -1,16 +1,18 @@
 //! The client: it chooses the steps, does its part, and reports the results.
 
 mod chunked;
+mod notes;
 
 use std::time::Duration;
 
 use gdsync::wire::Operation;
 use gpu::Pattern;
-use verbs::{Failure, Transport};
+use verbs::Transport;
 
+use self::notes::{connection_notes, hint};
 use super::agree::{allowance, check_word, exchange_offers, report_failure, simulated_note};
 use super::connected::{ConnectedQueuePair, connect_queue_pairs};
-use super::control::{Control, Flow, Message, Offer, Step, expect};
+use super::control::{Control, Flow, Message, Step, expect};
 use super::counters::report_counters;
 use super::curve::Curve;
 use super::curve_plan::curve_cases;
@@ -19,13 +21,13 @@ use super::end::End;
 use super::kind::{Kind, name};
 use super::memory_paths::CHUNK;
 use super::ping_pong::{First, ping_pong, prepare};
-use super::plan::{Planned, TestCase, depth_of, test_cases};
+use super::plan::{depth_of, test_cases};
 use super::purpose::Role;
-use super::queue_pair::Post;
-use super::settings::RelaxedOrdering;
+use super::queue_pair::{BUFFERS, Post};
 use super::staged;
 use super::stream::{drive, operation};
 use super::task::{MemoryPath, Part, Task};
+use super::test_case::{Planned, TestCase};
 use crate::model::{ProbeResult, ProbeVerdict};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
@@ -124,7 +126,12 @@ impl Client<'_, '_> {
             self.reporter.note(why.to_owned())?;
         }
         if let (Some(curve), true) = (self.task.curve(), test_cases.is_empty()) {
-            let why = "the NIC of one end does not reach GPU memory: see gdr doctor --live";
+            let why = match self.end.srd {
+                Some(_) => {
+                    "the curves need connections (RC), which EFA does not have: see gdr probe rdma"
+                }
+                None => "the NIC of one end does not reach GPU memory: see gdr doctor --live",
+            };
             let name = format!("transfer.{}.bandwidth", curve.name());
             let result = self
                 .about
@@ -303,7 +310,12 @@ impl Client<'_, '_> {
             return Ok(first);
         }
         let blocks = (point / (single * f64::from(flow.depth * pairs))).clamp(SAMPLES.0, SAMPLES.1);
-        let count = flow.depth * (blocks as u32 + 1);
+        let most = match self.end.srd {
+            // All buffers are posted before.
+            Some(srd) if srd.fails_without_buffer(flow.kind) => BUFFERS,
+            _ => u32::MAX,
+        };
+        let count = (flow.depth * (blocks as u32 + 1)).min(most);
         let time = Duration::from_secs_f64(single * f64::from(count * pairs) * 10.0)
             + allowance(flow.bytes);
         let second = run(
@@ -549,46 +561,5 @@ impl Client<'_, '_> {
             self.reporter.result(result)?;
         }
         Ok(())
-    }
-}
-
-/// What a user must know about a connection.
-fn connection_notes(task: &Task, end: &End, other: &Offer) -> Vec<String> {
-    let mut notes = Vec::new();
-    let (ours, theirs) = (end.mtu, other.mtu);
-    let used = task.settings.mtu(ours, theirs);
-    if ours != theirs {
-        notes.push(format!(
-            "the MTUs of the two ports are {ours} and {theirs} bytes: {used} is used"
-        ));
-    }
-    if let Some(mtu) = task.settings.mtu.filter(|mtu| *mtu > used) {
-        notes.push(format!(
-            "an MTU of {mtu} bytes is more than the ports allow: {used} is used"
-        ));
-    }
-    if task.relaxed_ordering != RelaxedOrdering::Off {
-        match (&end.relaxed_ordering, other.relaxed_ordering) {
-            (Err(why), _) => notes.push(format!("relaxed ordering is off: {why}")),
-            (Ok(()), false) => {
-                notes.push("relaxed ordering is off: the remote end cannot use it".to_owned());
-            }
-            (Ok(()), true) => {}
-        }
-    }
-    notes
-}
-
-/// The likely cause of a failed request.
-fn hint(failure: Failure, doing: &str) -> &'static str {
-    let is_unanswered = failure.name() == Some("RETRY_EXC_ERR");
-    match (is_unanswered, doing.starts_with("validate.rc.write of 1 ")) {
-        (true, true) => {
-            "; nothing arrives: see the GIDs (ibv_devinfo -v, --gid-index), the network between the ports, and its firewall"
-        }
-        (true, false) => {
-            "; shorter messages arrived before: check that the network between the ports carries packets of their MTU without loss"
-        }
-        _ => "",
     }
 }

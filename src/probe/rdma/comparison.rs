@@ -110,6 +110,7 @@ mod tests {
             rate: None,
             node: None,
             functions: Vec::new(),
+            virtual_function: None,
             relaxed_ordering: None,
         }
     }
@@ -136,9 +137,11 @@ mod tests {
             gid_index: None,
             gid_kind: None,
             pkey: None,
+            srd: None,
             cpu_node: None,
             cpus: None,
             memory_node: None,
+            virtual_function: None,
             relaxed_ordering: None,
             memory_path: works.first().map(|name| (*name).to_owned()),
             memory_paths: works.iter().enumerate().map(choice).collect(),

@@ -56,6 +56,11 @@ impl ConnectedQueuePair {
         self.pair.inline_bytes()
     }
 
+    /// True if requests end in any order.
+    pub fn is_unordered(&self) -> bool {
+        self.pair.is_unordered()
+    }
+
     /// Posts a request to send.
     pub fn send(&mut self, post: Post) -> Result<(), StepError> {
         self.pair.send(&self.region, post)

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::counters::Rise;
 use super::kind::Kind;
 use super::purpose::Purpose;
+use super::srd::Abilities;
 use crate::probe::channel::Channel;
 use crate::probe::failure::StepError;
 
@@ -60,6 +61,8 @@ pub struct Offer {
     pub relaxed_ordering: bool,
     /// The P_Key of its packets.
     pub pkey: u16,
+    /// What SRD can do at its port; none if it is not of EFA.
+    pub srd: Option<Abilities>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,14 +6,15 @@ use super::control::Offer;
 use super::curve::{Chunking, Curve};
 use super::end::End;
 use super::kind::Kind;
-use super::plan::{Planned, TestCase, planned};
+use super::plan::planned;
 use super::staged;
 use super::task::{Memory, MemoryPath, Place, Task};
+use super::test_case::{Planned, TestCase};
 use crate::probe::depth::Terms;
 
-/// The test cases between two ends; none if the curve needs GPUDirect RDMA, and an end does not have it.
+/// The test cases between two ends; none over EFA, and if the curve needs GPUDirect RDMA, which an end does not have.
 pub fn curve_cases(curve: Curve, task: &Task, end: &End, other: &Offer) -> Vec<Planned> {
-    match curve.is_direct() && (end.is_staged() || other.staged) {
+    match end.srd.is_some() || curve.is_direct() && (end.is_staged() || other.staged) {
         true => Vec::new(),
         false => planned(task, curve.test_cases(&task.terms), end, other),
     }

@@ -13,6 +13,7 @@ use super::memory::{Store, half};
 use super::memory_paths::{PathSelection, select_path};
 use super::nodes::memory_node;
 use super::purpose::{Purpose, Role};
+use super::srd::Abilities;
 use super::task::{Memory, MemoryPath, Place, Port};
 use crate::model::ProbedEnd;
 use crate::probe::cpus::current_cpus;
@@ -30,6 +31,8 @@ pub struct End {
     pub mtu: u32,
     pub reads: u8,
     link_layer: LinkLayer,
+    /// What SRD can do; none if the device is not of EFA.
+    pub srd: Option<Abilities>,
     /// The memory under test: the first half is sent from and arrived at, the second is the other end's in turns.
     pub store: Store,
     pub selection: PathSelection,
@@ -62,6 +65,7 @@ impl End {
                 reads: SIMULATED_READS,
                 layer: LinkLayer::InfiniBand,
                 pkey: DEFAULT_PKEY,
+                srd: None,
             },
         };
         let store = Store::take(&place.memory, half(room) * 2)?;
@@ -70,7 +74,10 @@ impl End {
             store.clear(0, half(room) * 2)?;
         }
         let selection = select_path(&device, &place.memory, &store)?;
-        let relaxed_ordering = selection.try_relaxed_ordering(&device, &store);
+        let relaxed_ordering = match link.srd {
+            Some(_) => Err("EFA takes no order of writes".to_owned()),
+            None => selection.try_relaxed_ordering(&device, &store),
+        };
         let memory_node = store.host_address().and_then(memory_node);
         Ok(Self {
             port: port.clone(),
@@ -79,6 +86,7 @@ impl End {
             mtu: link.mtu,
             reads: link.reads,
             link_layer: link.layer,
+            srd: link.srd.map(|(srd, longest)| Abilities::of(srd, longest)),
             device,
             store,
             selection,
@@ -125,11 +133,15 @@ impl End {
             gpu: gpu.map(|target| target.subject.clone()),
             device: self.port.device.clone(),
             port: self.port.number,
-            link_layer: format!("{:?}", self.link_layer),
+            link_layer: match self.srd {
+                Some(_) => "EFA".to_owned(),
+                None => format!("{:?}", self.link_layer),
+            },
             mtu: self.mtu,
             gid_index: self.gid.map(|gid| gid.index),
             gid_kind: self.gid.map(|gid| {
                 match gid.kind {
+                    _ if self.srd.is_some() => "EFA",
                     GidKind::InfiniBand => "InfiniBand",
                     GidKind::RoceV1 => "RoCE v1",
                     GidKind::RoceV2 => "RoCE v2",
@@ -138,9 +150,11 @@ impl End {
                 .to_owned()
             }),
             pkey: Some(self.pkey),
+            srd: self.srd.map(Abilities::reported),
             cpu_node: place.node.as_ref().map(|(node, _)| *node),
             cpus: current_cpus().map(|cpus| cpus.to_string()),
             memory_node: self.memory_node,
+            virtual_function: place.virtual_function,
             relaxed_ordering: place.relaxed_ordering,
             memory_path: self
                 .selection
@@ -169,6 +183,7 @@ impl End {
             simulated: self.is_simulated(),
             relaxed_ordering: self.relaxed_ordering.is_ok(),
             pkey: self.pkey,
+            srd: self.srd,
         }
     }
 
@@ -237,11 +252,16 @@ struct Link {
     reads: u8,
     layer: LinkLayer,
     pkey: u16,
+    /// Of EFA, with the longest message.
+    srd: Option<(verbs::Srd, u32)>,
 }
 
 impl Link {
     fn query(context: &Context, port: &Port) -> Result<Self, StepError> {
         let named = || format!("{}:{}", port.device, port.number);
+        if context.is_iwarp() {
+            return Err(StepError::Iwarp(port.device.clone()));
+        }
         let found = context.port(port.number)?;
         if found.state != PortState::Active {
             return Err(StepError::Port {
@@ -281,6 +301,7 @@ impl Link {
             reads: context.limits()?.reads,
             layer: found.link_layer,
             pkey,
+            srd: context.srd()?.map(|srd| (srd, found.longest_message)),
         })
     }
 }

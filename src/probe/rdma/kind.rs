@@ -59,6 +59,7 @@ pub fn name(transport: Transport) -> &'static str {
         Transport::Rc => "rc",
         Transport::Uc => "uc",
         Transport::Ud => "ud",
+        Transport::Srd => "srd",
     }
 }
 
@@ -76,7 +77,7 @@ pub mod transport {
 
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Transport, D::Error> {
         let text = String::deserialize(from)?;
-        [Transport::Rc, Transport::Uc, Transport::Ud]
+        [Transport::Rc, Transport::Uc, Transport::Ud, Transport::Srd]
             .into_iter()
             .find(|transport| name(*transport) == text)
             .ok_or_else(|| D::Error::custom(format!("there is no transport '{text}'")))

@@ -32,9 +32,11 @@ mod queue_pair;
 pub mod rendezvous;
 mod server;
 mod settings;
+mod srd;
 mod staged;
 mod stream;
 mod task;
+mod test_case;
 #[cfg(test)]
 mod tests;
 mod together;

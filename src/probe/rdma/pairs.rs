@@ -243,6 +243,7 @@ fn place(
         },
         node: None,
         functions: nic.functions.clone(),
+        virtual_function: nic.virtual_function,
         relaxed_ordering: nic.relaxed_ordering,
     }
 }

@@ -1,7 +1,7 @@
 //! The commands of perftest for the same ports, memory and sizes, for comparison.
 
 use super::options::{Options, RemoteEnd};
-use crate::model::{ProbeReport, ProbedEnd};
+use crate::model::{ProbeReport, ProbedEnd, ProbedSrd};
 use crate::output::shell_word;
 
 /// The command lines for the remote and the local end.
@@ -30,6 +30,14 @@ pub fn commands(report: &ProbeReport, options: &Options) -> Vec<String> {
             ("ib_read_bw", largest),
             ("ib_send_lat", 8),
         ] {
+            let lacks = |srd: &ProbedSrd| match tool {
+                "ib_write_bw" => !srd.rdma_write,
+                "ib_read_bw" => !srd.rdma_read,
+                _ => false,
+            };
+            if local.srd.as_ref().is_some_and(lacks) {
+                continue;
+            }
             lines.push(format!(
                 "perftest, remote side:  {}",
                 command(tool, remote.unwrap_or(local), bytes, options, None)
@@ -70,8 +78,11 @@ fn command(
         format!("-d {}", shell_word(&end.device)),
         format!("-i {}", end.port),
     ];
-    if let Some(index) = end.gid_index.filter(|_| end.link_layer == "Ethernet") {
+    if let Some(index) = end.gid_index.filter(|_| end.link_layer != "InfiniBand") {
         words.push(format!("-x {index}"));
+    }
+    if end.srd.is_some() {
+        words.push("-c SRD".to_owned());
     }
     words.push(format!("-s {bytes}"));
     words.push("-F".to_owned());

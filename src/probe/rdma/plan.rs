@@ -5,13 +5,13 @@ use std::time::Duration;
 use verbs::Transport;
 
 use super::control::Offer;
-use super::curve::Chunking;
 use super::device::Device;
 use super::end::End;
 use super::kind::Kind;
-use super::purpose::{Purpose, Traffic};
-use super::settings::{RelaxedOrdering, Settings};
+use super::settings::RelaxedOrdering;
+use super::srd::Abilities;
 use super::task::{Extent, Task};
+use super::test_case::{Planned, TestCase};
 use crate::probe::depth::{Depth, Terms};
 
 /// Verified operations of each transport. A plain UC write is left out: its arrival cannot be detected.
@@ -38,78 +38,10 @@ const VERIFIED: [(Transport, &[Kind]); 3] = [
 const MEASURED: [Kind; 3] = [Kind::Write, Kind::Read, Kind::Send];
 /// Message size for the message rate.
 const RATE: usize = 8;
-/// Fewest queue pairs for the message rate.
-const RATE_PAIRS: u32 = 4;
 /// No message is larger: a NIC's largest region and a queue's largest message are no smaller.
 pub const MAX_MESSAGE: usize = 1 << 30;
 /// Messages below this size are not worth to be staged.
 const MIN_STAGED: usize = 64 << 10;
-
-/// A test case of the client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TestCase {
-    /// The bytes arrive unchanged.
-    Verify(Transport, Kind, usize),
-    PingPong(Kind, usize),
-    Stream(Kind, usize),
-    /// Bandwidth of both directions at once.
-    Both(usize),
-    Rate(usize),
-    /// Bandwidth without GPUDirect RDMA.
-    Staged(usize),
-    /// The same in chunks of a certain size.
-    Chunked(usize, Chunking),
-}
-
-/// A test case with its connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Planned {
-    pub test_case: TestCase,
-    pub purpose: Purpose,
-    /// It is measured with relaxed ordering too: its result has a name of its own.
-    pub is_strict_twin: bool,
-}
-
-impl TestCase {
-    fn is_bandwidth(self) -> bool {
-        matches!(
-            self,
-            Self::Stream(..) | Self::Both(_) | Self::Rate(_) | Self::Staged(_)
-        )
-    }
-
-    /// The purpose of its connection. `pairs` is the number of queue pairs for bandwidth.
-    fn purpose(self, pairs: u32, settings: Settings, relaxed_ordering: bool) -> Purpose {
-        let reliable = |pairs, kind, bytes, traffic| Purpose {
-            transport: Transport::Rc,
-            pairs,
-            kind,
-            bytes,
-            traffic,
-            relaxed_ordering,
-            settings,
-        };
-        match self {
-            Self::Verify(transport, kind, bytes) => Purpose {
-                transport,
-                ..reliable(1, kind, bytes, Traffic::OneWay)
-            },
-            // Reads and atomics are one-sided.
-            Self::PingPong(kind @ (Kind::Read | Kind::FetchAdd | Kind::CompareSwap), bytes) => {
-                reliable(1, kind, bytes, Traffic::OneWay)
-            }
-            Self::PingPong(kind, bytes) => reliable(1, kind, bytes, Traffic::BothWays),
-            Self::Stream(kind, bytes) => reliable(pairs, kind, bytes, Traffic::OneWay),
-            Self::Both(bytes) => reliable(pairs, Kind::Write, bytes, Traffic::BothWays),
-            Self::Rate(bytes) => {
-                reliable(pairs.max(RATE_PAIRS), Kind::Write, bytes, Traffic::OneWay)
-            }
-            Self::Staged(bytes) | Self::Chunked(bytes, _) => {
-                reliable(1, Kind::Send, bytes, Traffic::Staged)
-            }
-        }
-    }
-}
 
 /// Note for a staged connection with a GPU at one end only.
 const ONE_GPU: &str = "one end has GPU memory without GPUDirect RDMA, and the other has host memory: bandwidth is not \
@@ -127,6 +59,7 @@ pub fn test_cases(task: &Task, end: &End, other: &Offer) -> (Vec<Planned>, Optio
         gpus: end.selection.pinned.is_some() && other.pinned,
         seen: end.store.is_seen() && other.seen,
         reliable_only: matches!(end.device, Device::Sim(_)),
+        unordered: end.srd.is_some(),
     };
     let left_out = match ends {
         Ends {
@@ -147,14 +80,18 @@ pub fn test_cases(task: &Task, end: &End, other: &Offer) -> (Vec<Planned>, Optio
 /// The test cases with their connections.
 pub fn planned(task: &Task, cases: Vec<TestCase>, end: &End, other: &Offer) -> Vec<Planned> {
     let may_relax = end.relaxed_ordering.is_ok() && other.relaxed_ordering;
+    let (transport, cases) = match Abilities::common(end.srd, other.srd) {
+        Some(srd) => (Transport::Srd, srd.fit(cases, task.extent)),
+        None => (Transport::Rc, cases),
+    };
     let cases = cases.into_iter();
     cases
-        .flat_map(|test_case| plan(task, test_case, may_relax))
+        .flat_map(|test_case| plan(task, transport, test_case, may_relax))
         .collect()
 }
 
 /// A test case once, or with relaxed and with strict order.
-fn plan(task: &Task, test_case: TestCase, may_relax: bool) -> Vec<Planned> {
+fn plan(task: &Task, transport: Transport, test_case: TestCase, may_relax: bool) -> Vec<Planned> {
     let orders: &[bool] = match task.relaxed_ordering {
         // Where memory is polled, or bytes are compared without a completion, the order matters.
         _ if !may_relax || !test_case.is_bandwidth() => &[false],
@@ -166,7 +103,7 @@ fn plan(task: &Task, test_case: TestCase, may_relax: bool) -> Vec<Planned> {
     };
     let planned = |relaxed: &bool| Planned {
         test_case,
-        purpose: test_case.purpose(task.queue_pairs, task.settings, *relaxed),
+        purpose: test_case.purpose(transport, task.queue_pairs, task.settings, *relaxed),
         is_strict_twin: orders.len() > 1 && !relaxed,
     };
     orders.iter().map(planned).collect()
@@ -181,6 +118,8 @@ struct Ends {
     seen: bool,
     /// Without UC and UD.
     reliable_only: bool,
+    /// Over SRD.
+    unordered: bool,
 }
 
 fn test_cases_of(task: &Task, ends: Ends) -> Vec<TestCase> {
@@ -258,8 +197,8 @@ fn measured(terms: &Terms, sizes: &[usize], ends: Ends) -> Vec<TestCase> {
         return test_cases;
     }
     for kind in MEASURED {
-        // Write latency needs a CPU that polls the target, which GPU memory does not allow.
-        if kind != Kind::Write || ends.seen {
+        // Write latency needs a CPU that polls the target, which GPU memory does not allow; SRD measures writes with immediate data.
+        if kind != Kind::Write || ends.seen || ends.unordered {
             test_cases.extend(sizes.iter().map(|size| TestCase::PingPong(kind, *size)));
         }
     }
@@ -328,6 +267,8 @@ pub fn depth_of(bytes: usize, pairs: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::purpose::Traffic;
+    use super::super::settings::Settings;
     use super::super::task::{Memory, Part, Place, Port};
     use super::*;
     use crate::model::Shares;
@@ -338,6 +279,7 @@ mod tests {
         gpus: false,
         seen: true,
         reliable_only: false,
+        unordered: false,
     };
 
     fn task(depth: Depth, sizes: &[usize], all: bool) -> Task {
@@ -358,6 +300,7 @@ mod tests {
             rate: None,
             node: None,
             functions: Vec::new(),
+            virtual_function: None,
             relaxed_ordering: None,
         };
         let terms = Terms {
@@ -455,7 +398,7 @@ mod tests {
                 relaxed_ordering: wanted,
                 ..task(Depth::Quick, &[8], false)
             };
-            let planned = plan(&task, test_case, may_relax).into_iter();
+            let planned = plan(&task, Transport::Rc, test_case, may_relax).into_iter();
             planned
                 .map(|planned| (planned.purpose.relaxed_ordering, planned.is_strict_twin))
                 .collect()
@@ -486,7 +429,7 @@ mod tests {
     #[test]
     fn purpose_of_test_cases() {
         let summary = |test_case: TestCase| {
-            let purpose = test_case.purpose(2, Settings::default(), false);
+            let purpose = test_case.purpose(Transport::Rc, 2, Settings::default(), false);
             (
                 purpose.transport,
                 purpose.pairs,

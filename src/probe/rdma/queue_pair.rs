@@ -14,6 +14,7 @@ use verbs::{
 use super::control::{Endpoint, Offer};
 use super::device::{Device, MemoryRegion};
 use super::end::End;
+use super::kind::Kind;
 use super::purpose::{Purpose, Role};
 use crate::probe::failure::StepError;
 use crate::probe::random::random;
@@ -22,8 +23,11 @@ use crate::probe::random::random;
 const DEPTH: u32 = 128;
 /// Receive buffers: more than messages in flight, so that no message is sent again.
 pub const BUFFERS: u32 = 512;
-/// Bytes of inline data to request.
-const INLINE: u32 = 64;
+/// Bytes of inline data to request. A provider refuses more than its NIC has: those of libefa and of the first NICs of libirdma have 32
+/// and 48 (rdma-core 64.0, providers/irdma/i40iw_hw.h).
+const INLINE: [u32; 3] = [64, 32, 0];
+/// What providers answer then.
+const EINVAL: i32 = 22;
 /// Bytes of the GRH that the NIC stores before a datagram.
 const ROUTE: usize = 40;
 /// Bits of a PSN.
@@ -94,6 +98,7 @@ pub enum ActiveQueuePair {
     Verbs {
         pair: Box<QueuePair<Rts>>,
         datagram: Option<Datagram>,
+        transport: Transport,
         inline_bytes: usize,
     },
     Sim(Simulated),
@@ -143,10 +148,24 @@ impl Unconnected {
             receive_depth: BUFFERS,
             // The first SGE takes the GRH of a datagram.
             receive_pieces: if transport == Transport::Ud { 2 } else { 1 },
-            inline_bytes: inline_bytes(end, INLINE),
             ..QueuePairOptions::of(transport, DEPTH)
         };
-        let pair = domain.queue_pair(options, &sent, &received)?;
+        let create = |inline| {
+            let inline_bytes = inline_bytes(end, inline);
+            let options = QueuePairOptions {
+                inline_bytes,
+                ..options
+            };
+            domain.queue_pair(options, &sent, &received)
+        };
+        let mut created = create(INLINE[0]);
+        for inline in &INLINE[1..] {
+            match &created {
+                Err(error) if error.errno() == Some(EINVAL) => created = create(*inline),
+                _ => break,
+            }
+        }
+        let pair = created?;
         let [psn, qkey] = random_numbers()?;
         let endpoint = Endpoint {
             queue_pair: pair.number(),
@@ -218,18 +237,22 @@ impl Unconnected {
                     .ready_to_receive(route, peer, behaviour)?
                     .ready_to_send(endpoint.psn, behaviour)?;
                 let datagram = match transport {
-                    Transport::Ud => {
+                    Transport::Ud | Transport::Srd => {
                         Some(domain.datagram(route, address, theirs.queue_pair, theirs.qkey)?)
                     }
                     Transport::Rc | Transport::Uc => None,
                 };
                 let completions = [sent, received].map(Completions::Verbs);
                 let pair = Box::new(pair);
-                // A driver may give more than was requested.
-                let inline_bytes = inline_bytes(end, pair.inline_bytes()) as usize;
+                let inline_bytes = match (transport, purpose.kind) {
+                    (Transport::Srd, Kind::Write | Kind::WriteImmediate) => 0,
+                    // A driver may give more than was requested.
+                    _ => inline_bytes(end, pair.inline_bytes()) as usize,
+                };
                 let active = ActiveQueuePair::Verbs {
                     pair,
                     datagram,
+                    transport,
                     inline_bytes,
                 };
                 Ok((active, completions))
@@ -282,13 +305,26 @@ impl ActiveQueuePair {
         }
     }
 
+    /// True if requests end in any order, so that each has a completion and the last one says nothing of the others.
+    pub fn is_unordered(&self) -> bool {
+        matches!(
+            self,
+            Self::Verbs {
+                transport: Transport::Srd,
+                ..
+            }
+        )
+    }
+
     /// Posts a request to send.
     pub fn send(&mut self, region: &MemoryRegion, post: Post) -> Result<(), StepError> {
+        let is_unordered = self.is_unordered();
         match (self, region) {
             (Self::Verbs { pair, datagram, .. }, MemoryRegion::Verbs(region)) => {
                 let pieces = [region.piece(post.at, post.bytes)?];
                 Ok(pair.send(&Request {
-                    signalled: post.signalled,
+                    // libefa refuses requests without a completion.
+                    signalled: post.signalled || is_unordered,
                     inline: post.inline,
                     ..Request::new(
                         post.id,
@@ -327,12 +363,17 @@ impl ActiveQueuePair {
         beside: usize,
     ) -> Result<(), StepError> {
         match (self, region) {
-            (Self::Verbs { pair, datagram, .. }, MemoryRegion::Verbs(region)) => {
+            (
+                Self::Verbs {
+                    pair, transport, ..
+                },
+                MemoryRegion::Verbs(region),
+            ) => {
                 let message = region.piece(at, bytes)?;
-                match datagram {
-                    Some(_) => pair.receive(id, &[region.piece(beside, ROUTE)?, message])?,
-                    None if bytes == 0 => pair.receive(id, &[])?,
-                    None => pair.receive(id, &[message])?,
+                match transport {
+                    Transport::Ud => pair.receive(id, &[region.piece(beside, ROUTE)?, message])?,
+                    _ if bytes == 0 => pair.receive(id, &[])?,
+                    _ => pair.receive(id, &[message])?,
                 }
                 Ok(())
             }
@@ -354,6 +395,10 @@ fn work(operation: Operation, datagram: Option<&Datagram>) -> Work<'_> {
         (Operation::Nop, _) => Work::Send(None),
         (Operation::Send { immediate }, Some(datagram)) => Work::SendTo(datagram, immediate),
         (Operation::Send { immediate }, None) => Work::Send(immediate),
+        (Operation::Write { remote, immediate }, Some(to)) => {
+            Work::WriteTo(to, to_verbs(remote), immediate)
+        }
+        (Operation::Read { remote }, Some(from)) => Work::ReadFrom(from, to_verbs(remote)),
         (Operation::Write { remote, immediate }, _) => Work::Write(to_verbs(remote), immediate),
         (Operation::Read { remote }, _) => Work::Read(to_verbs(remote)),
         (Operation::FetchAdd { remote, add }, _) => Work::FetchAdd(to_verbs(remote), add),

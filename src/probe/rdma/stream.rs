@@ -58,10 +58,15 @@ pub fn drive(
                     ..post
                 })?;
             }
-            if let Some(last) = connected.sent.poll()?.last() {
-                done += last.id as u32 - lane.done;
-                lane.done = last.id as u32;
-            }
+            let is_unordered = connected.is_unordered();
+            let taken = connected.sent.poll()?;
+            let before = lane.done;
+            lane.done = match taken.last() {
+                _ if is_unordered => before + taken.len() as u32,
+                Some(last) => last.id as u32,
+                None => before,
+            };
+            done += lane.done - before;
         }
         if done == before {
             timer.tick("the completion of a request", control)?;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::curve::Curve;
 use super::settings::{RelaxedOrdering, Settings};
-use crate::model::RdmaPath;
+use crate::model::{RdmaPath, VirtualFunction};
 use crate::probe::depth::Terms;
 use crate::probe::scope::Binding;
 use crate::probe::target::Target;
@@ -116,6 +116,7 @@ pub struct Place {
     pub node: Option<Binding>,
     /// The NIC's PCI function and the bridges above it.
     pub functions: Vec<String>,
+    pub virtual_function: Option<VirtualFunction>,
     /// PCI Express allows the NIC to relax the order of its writes; none if unknown.
     pub relaxed_ordering: Option<bool>,
 }

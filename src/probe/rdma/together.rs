@@ -13,11 +13,12 @@ use super::device::Device;
 use super::end::End;
 use super::kind::Kind;
 use super::memory_paths::{self, CHUNK};
-use super::plan::{TestCase, depth_of, planned};
+use super::plan::{depth_of, planned};
 use super::purpose::Role;
 use super::server;
 use super::stream::drive;
 use super::task::{Part, Place, Task};
+use super::test_case::TestCase;
 use crate::model::{ProbeResult, ProbeVerdict};
 use crate::probe::cpus::{bind, on_node};
 use crate::probe::events::Reporter;
@@ -159,6 +160,8 @@ impl Meeting {
 
 /// Seconds for a request, and the name of the memory path.
 struct Measured {
+    /// Of a message.
+    bytes: usize,
     alone: Vec<f64>,
     together: Vec<f64>,
     wrong: Option<String>,
@@ -228,7 +231,14 @@ fn client(
         end,
         &other,
     );
-    let purpose = planned.first().ok_or(StepError::OutOfStep)?.purpose;
+    let purpose = match planned.first() {
+        Some(planned) if planned.purpose.kind == Kind::Write => planned.purpose,
+        _ => {
+            let why = "an EFA device has no RDMA writes, so nothing is measured together";
+            return Err(StepError::Option(why.to_owned()));
+        }
+    };
+    let bytes = purpose.bytes;
     control.send(Message::Step(Step::Connect(purpose)))?;
     let mut connected = connect_queue_pairs(end, purpose, Role::Requester, &other, control)?;
     let depth = depth_of(bytes, purpose.pairs);
@@ -273,6 +283,7 @@ fn client(
         false => "",
     };
     Ok(Measured {
+        bytes,
         alone,
         together,
         wrong,
@@ -300,7 +311,7 @@ fn results(tasks: &[Task], measured: &[Measured]) -> Vec<ProbeResult> {
     let mut results = Vec::new();
     let (mut requests, mut bytes) = (0.0, 1);
     for (task, measured) in tasks.iter().zip(measured) {
-        bytes = task.terms.rdma_sizes().last().copied().unwrap_or(1);
+        bytes = measured.bytes;
         let about = Subject::new(&task.subject, &measured.backend);
         results.push(about.bandwidth(ALONE, bytes, 0, &measured.alone, None));
         let each = about.bandwidth(EACH, bytes, bytes, &measured.together, None);

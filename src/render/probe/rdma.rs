@@ -7,13 +7,15 @@ use super::lines::{failures, line_of, verified};
 use super::{INDENT, size};
 use crate::model::{
     BackendOutcome, PacketSettings, ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd, RdmaPath,
+    VirtualFunction,
 };
 use crate::render::Style;
 use crate::render::text::{Tone, printable, wrap};
 
 /// The columns of latencies: name of the results, and heading.
-const LATENCIES: [(&str, &str); 3] = [
+const LATENCIES: [(&str, &str); 4] = [
     ("rdma.write.latency", "write"),
+    ("rdma.write-imm.latency", "write-imm"),
     ("rdma.read.latency", "read"),
     ("rdma.send.latency", "send"),
 ];
@@ -116,13 +118,23 @@ fn place(end: &ProbedEnd, which: &str) -> String {
         format!("{which}: {}:{}", end.device, end.port),
         end.link_layer.clone(),
     ];
+    parts.extend(end.virtual_function.map(VirtualFunction::phrase));
     if let (Some(index), Some(kind)) = (end.gid_index, &end.gid_kind) {
         parts.push(match kind == &end.link_layer {
             true => format!("GID {index}"),
             false => format!("GID {index} ({kind})"),
         });
     }
-    parts.push(format!("MTU {}", end.mtu));
+    parts.push(match end.srd {
+        // The MTU of verbs says less than the longest message.
+        Some(srd) => format!("SRD, messages of {} bytes", srd.largest_message),
+        None => format!("MTU {}", end.mtu),
+    });
+    if let Some(srd) = end.srd {
+        let has = |has: bool| if has { "" } else { "no " };
+        let (read, write) = (has(srd.rdma_read), has(srd.rdma_write));
+        parts.push(format!("{read}RDMA read, {write}RDMA write"));
+    }
     // The default partition is no news.
     if let Some(pkey) = end.pkey.filter(|pkey| pkey & 0x7fff != 0x7fff) {
         parts.push(format!("P_Key {pkey:#06x}"));

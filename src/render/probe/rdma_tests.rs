@@ -25,9 +25,11 @@ fn end(subject: &str, class: &str) -> ProbedEnd {
         gid_index: Some(3),
         gid_kind: Some("RoCE v2".to_owned()),
         pkey: Some(0xffff),
+        srd: None,
         cpu_node: Some(1),
         cpus: Some("8-15".to_owned()),
         memory_node: None,
+        virtual_function: None,
         relaxed_ordering: None,
         memory_path: Some("peermem".to_owned()),
         memory_paths: vec![BackendChoice {

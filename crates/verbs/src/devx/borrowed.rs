@@ -101,7 +101,7 @@ impl QueuePair<Borrowed> {
 
 /// The attributes that a change needs (`ibv_modify_qp(3)`); `None` for one that is not supported.
 fn required(transport: Transport, from: state::Type, to: state::Type) -> Option<mask> {
-    use Transport::{Rc, Uc, Ud};
+    use Transport::{Rc, Srd, Uc, Ud};
     let connection =
         mask::IBV_QP_AV | mask::IBV_QP_PATH_MTU | mask::IBV_QP_DEST_QPN | mask::IBV_QP_RQ_PSN;
     let changed = match (from, to) {
@@ -109,13 +109,13 @@ fn required(transport: Transport, from: state::Type, to: state::Type) -> Option<
             let port = mask::IBV_QP_PKEY_INDEX | mask::IBV_QP_PORT;
             match transport {
                 Rc | Uc => port | mask::IBV_QP_ACCESS_FLAGS,
-                Ud => port | mask::IBV_QP_QKEY,
+                Ud | Srd => port | mask::IBV_QP_QKEY,
             }
         }
         (state::IBV_QPS_INIT, state::IBV_QPS_RTR) => match transport {
             Rc => connection | mask::IBV_QP_MAX_DEST_RD_ATOMIC | mask::IBV_QP_MIN_RNR_TIMER,
             Uc => connection,
-            Ud => mask(0),
+            Ud | Srd => mask(0),
         },
         (state::IBV_QPS_RTR, state::IBV_QPS_RTS) => match transport {
             Rc => {
@@ -125,7 +125,7 @@ fn required(transport: Transport, from: state::Type, to: state::Type) -> Option<
                     | mask::IBV_QP_RNR_RETRY
                     | mask::IBV_QP_MAX_QP_RD_ATOMIC
             }
-            Uc | Ud => mask::IBV_QP_SQ_PSN,
+            Uc | Ud | Srd => mask::IBV_QP_SQ_PSN,
         },
         _ => return None,
     };

@@ -92,6 +92,11 @@ impl Devx {
         if domain.context().as_raw() != self.context().as_raw() {
             return Err(Error::Foreign { what: "a domain" });
         }
+        if options.transport == Transport::Srd {
+            return Err(Error::NotEfa {
+                name: self.context().name().to_owned(),
+            });
+        }
         let capabilities = self.capabilities();
         let named = Named {
             transport: options.transport,
@@ -187,7 +192,8 @@ fn create(
             match named.transport {
                 Transport::Rc => 0,
                 Transport::Uc => 1,
-                Transport::Ud => 2,
+                // SRD is refused above.
+                Transport::Ud | Transport::Srd => 2,
             },
         ),
         (at::PM_STATE, MIGRATED),

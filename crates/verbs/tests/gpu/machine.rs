@@ -31,7 +31,7 @@ pub fn on(test: &str, machine: &Value, case: impl FnOnce()) {
 
 /// Likewise, with a fake libmlx5 too.
 pub fn on_mlx5(test: &str, machine: &Value, case: impl FnOnce()) {
-    on_library(test, machine, verbs::build_with_mlx5, case);
+    on_library(test, machine, verbs::build_with_providers, case);
 }
 
 fn on_library(

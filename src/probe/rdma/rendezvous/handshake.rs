@@ -23,7 +23,7 @@ use super::secret::Secret;
 use crate::probe::random::random;
 
 /// Version of the protocol: handshake, frames and messages. Any change needs a new number.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
 /// Bytes of a message of the handshake, and of its head.
 pub const MESSAGE: usize = 40;
@@ -321,10 +321,10 @@ mod tests {
     #[test]
     fn known_proofs_and_keys() {
         let known = [
-            "a053a80f22fc8475b45466e5d413f3d69109a128d48ba35446ffbeaeb5aa947a",
-            "086b66efc4f00af938c838476e633ec6ceaaa2e3179bacfc5cc48e70f66d5983",
-            "ed4dcae5f6c4fa61df319a2e7820ba57b9f962ea006363e6af9bcfc899551f5b",
-            "2a1ad0175566d9ec63971bebc2987e0f0373f9acc5393890484ab3a82800c543",
+            "06c9bd89f37a43209a1b928474d15cf77dbfd54aa014edc110f7abf402770ad5",
+            "967e6f8bf02bafdd0afd50f52835e16155dd0c1631c9011abee942fd85b72ebf",
+            "9a99321ebec3ab72766504c7d0fb18e829fb8a6121bd9b26bdcdfc426f295328",
+            "7208ed67ccfaf278c4d64c907ae621548ae02c8f02ad97704108f64970bfbdee",
         ];
         let labels = [
             Label::ClientProof,
@@ -340,11 +340,11 @@ mod tests {
         for (payload, known) in [
             (
                 &b"\"alive\""[..],
-                "0000000722616c69766522e47f7b5e1cba695c61f36157e6b666eacb65293f5c356d77975cd914a0b184d6",
+                "0000000722616c697665228e64916dbe5697115094c2c3c266d3a359b21315d4d2ff7ff467d6aa1b91f86f",
             ),
             (
                 b"",
-                "00000000bc92bccb974abc186a79e470cdcf2bfa73c6e302f956a3750ecab0cf385ddf14",
+                "000000003faee54d31d728b6a3f6e0bf91480eb5ce00f6aea820144480c0a6fc190ba128",
             ),
         ] {
             assert_eq!(session.writer.frame(payload), Some(hex(known)));
@@ -354,7 +354,7 @@ mod tests {
     #[test]
     fn message_heads() {
         let (_, first) = ClientHandshake::new(&keys().secret).expect("random bytes");
-        assert_eq!(first[..8], *b"gdrc\0\0\0\x03");
-        assert_eq!(rejection_message(), *b"gdrn\0\0\0\x03");
+        assert_eq!(first[..8], *b"gdrc\0\0\0\x04");
+        assert_eq!(rejection_message(), *b"gdrn\0\0\0\x04");
     }
 }

@@ -70,7 +70,7 @@ impl Agent {
         let bounce = bounce(borrowed_queues.pair.domain(), request.send_blocks)?;
         let endpoint = Endpoint::new(0, borrowed_queues.pair.number());
         let transport = match borrowed_queues.pair.transport() {
-            verbs::Transport::Ud => Transport::Datagram,
+            verbs::Transport::Ud | verbs::Transport::Srd => Transport::Datagram,
             verbs::Transport::Rc | verbs::Transport::Uc => Transport::Connected,
         };
         let made = VerbsPair {

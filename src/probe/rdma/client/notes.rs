@@ -1,0 +1,54 @@
+//! What a user must know about a connection, and about a request that failed.
+
+use verbs::Failure;
+
+use crate::probe::rdma::control::Offer;
+use crate::probe::rdma::end::End;
+use crate::probe::rdma::settings::RelaxedOrdering;
+use crate::probe::rdma::srd::Abilities;
+use crate::probe::rdma::task::Task;
+
+/// What a user must know about a connection.
+pub fn connection_notes(task: &Task, end: &End, other: &Offer) -> Vec<String> {
+    let mut notes = Vec::new();
+    let (ours, theirs) = (end.mtu, other.mtu);
+    let used = task.settings.mtu(ours, theirs);
+    if ours != theirs {
+        notes.push(format!(
+            "the MTUs of the two ports are {ours} and {theirs} bytes: {used} is used"
+        ));
+    }
+    if let Some(mtu) = task.settings.mtu.filter(|mtu| *mtu > used) {
+        notes.push(format!(
+            "an MTU of {mtu} bytes is more than the ports allow: {used} is used"
+        ));
+    }
+    let srd = Abilities::common(end.srd, other.srd);
+    if let Some(srd) = srd {
+        notes.extend(srd.notes(task, end.is_staged() || other.staged));
+    }
+    if task.relaxed_ordering != RelaxedOrdering::Off && srd.is_none() {
+        match (&end.relaxed_ordering, other.relaxed_ordering) {
+            (Err(why), _) => notes.push(format!("relaxed ordering is off: {why}")),
+            (Ok(()), false) => {
+                notes.push("relaxed ordering is off: the remote end cannot use it".to_owned());
+            }
+            (Ok(()), true) => {}
+        }
+    }
+    notes
+}
+
+/// The likely cause of a failed request.
+pub fn hint(failure: Failure, doing: &str) -> &'static str {
+    let is_unanswered = failure.name() == Some("RETRY_EXC_ERR");
+    match (is_unanswered, doing.starts_with("validate.rc.write of 1 ")) {
+        (true, true) => {
+            "; nothing arrives: see the GIDs (ibv_devinfo -v, --gid-index), the network between the ports, and its firewall"
+        }
+        (true, false) => {
+            "; shorter messages arrived before: check that the network between the ports carries packets of their MTU without loss"
+        }
+        _ => "",
+    }
+}
