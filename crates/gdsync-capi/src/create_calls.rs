@@ -305,7 +305,7 @@ fn pair_options(
             false => Waiting::WithoutNor,
         },
         transport: match verbs.transport {
-            Transport::Ud => wire::Transport::Datagram,
+            Transport::Ud | Transport::Srd => wire::Transport::Datagram,
             Transport::Rc | Transport::Uc => wire::Transport::Connected,
         },
         queues: locations.queues,
@@ -341,7 +341,7 @@ fn verbs_options(given: &ibv_qp_init_attr) -> Result<QueuePairOptions, CallError
         }
     };
     let (max_sges, max_inline) = match transport {
-        Transport::Ud => ("the maximum is 59", "the maximum is 940"),
+        Transport::Ud | Transport::Srd => ("the maximum is 59", "the maximum is 940"),
         Transport::Rc | Transport::Uc => ("the maximum is 60", "the maximum is 956"),
     };
     let (cap, room) = (given.cap, MOST_SEGMENTS - overhead(transport));
@@ -373,7 +373,7 @@ fn verbs_options(given: &ibv_qp_init_attr) -> Result<QueuePairOptions, CallError
 /// Segments of a WQE without data.
 fn overhead(transport: Transport) -> u32 {
     match transport {
-        Transport::Ud => DATAGRAM_OVERHEAD,
+        Transport::Ud | Transport::Srd => DATAGRAM_OVERHEAD,
         Transport::Rc | Transport::Uc => OVERHEAD,
     }
 }

@@ -79,6 +79,7 @@ impl StandIns {
                 Transport::Rc => ibv_qp_type::IBV_QPT_RC,
                 Transport::Uc => ibv_qp_type::IBV_QPT_UC,
                 Transport::Ud => ibv_qp_type::IBV_QPT_UD,
+                Transport::Srd => ibv_qp_type::IBV_QPT_DRIVER,
             },
             ..ibv_qp::default()
         };
