@@ -9,7 +9,7 @@ use gdr::collect::{self, CollectOptions};
 use gdr::model::Snapshot;
 use gdr::profile::Expectations;
 use gdr::topo;
-use gdr::world::{NvmlQuery, VerbsQuery, World};
+use gdr::world::{NetworkQuery, NvmlQuery, VerbsQuery, World};
 use libfuzzer_sys::fuzz_target;
 
 const WANT: CollectOptions = CollectOptions {
@@ -21,6 +21,7 @@ const WANT: CollectOptions = CollectOptions {
     settings: true,
     cuda: true,
     verbs: Some(VerbsQuery { trials: true }),
+    network: Some(NetworkQuery { twice: true }),
     mapping: true,
     registration: true,
     initramfs: false,
