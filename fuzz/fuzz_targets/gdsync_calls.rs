@@ -8,11 +8,10 @@
 // Nearly every line of it calls C.
 #![allow(unsafe_op_in_unsafe_fn)]
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::ptr::{null_mut, without_provenance_mut};
-use std::thread::JoinHandle;
 
-use capi::abi::{self, Cq, Descriptor, Qp, Request, SendInfo, WaitInfo, WorkCompletion};
+use capi::abi::{self, Descriptor, Request, SendInfo, WaitInfo, WorkCompletion};
 use capi::*;
 use ibverbs_sys as raw;
 use libfuzzer_sys::fuzz_target;
@@ -30,25 +29,12 @@ mod calls;
 mod cuda;
 #[path = "gdsync_calls/machine.rs"]
 mod machine;
+#[path = "gdsync_calls/world.rs"]
+mod world;
 
 use calls::{Call, Part, Work};
 use machine::{MACHINE, Machine};
-
-/// A queue pair as the program knows it: where, and on which NIC.
-#[derive(Clone, Copy)]
-struct Known {
-    qp: *mut Qp,
-    nic: usize,
-    live: bool,
-}
-
-struct World<'m> {
-    machine: &'m Machine,
-    pairs: Vec<Known>,
-    sends: Vec<Request>,
-    waits: Vec<Request>,
-    threads: Vec<JoinHandle<()>>,
-}
+use world::{Known, World};
 
 // The libraries are built before the first input, whose time is limited.
 fuzz_target!(init: { MACHINE.get_or_init(Machine::new); }, |calls: Vec<Call>| {
@@ -538,62 +524,6 @@ impl World<'_> {
                 );
             }
         }
-    }
-
-    fn pieces(&self, pair: u8, offset: u16, length: u16, key: bool) -> Vec<raw::ibv_sge> {
-        let nic = &self.machine.nics[self.nic(pair)];
-        let offset = usize::from(offset) % BYTES;
-        let length = usize::from(length).min(BYTES - offset);
-        let sge = raw::ibv_sge {
-            addr: (nic.memory.expose_provenance() + offset) as u64,
-            length: length as u32,
-            lkey: if key { nic.keys.0 } else { 0x6666 },
-        };
-        vec![sge; 8]
-    }
-
-    fn at(&self, pair: u8) -> Option<usize> {
-        usize::from(pair).checked_rem(self.pairs.len())
-    }
-
-    fn live(&self, pair: u8) -> Option<Known> {
-        self.at(pair)
-            .map(|at| self.pairs[at])
-            .filter(|known| known.live)
-    }
-
-    fn is_live(&self, qp: *mut Qp) -> bool {
-        self.pairs.iter().any(|known| known.live && known.qp == qp)
-    }
-
-    fn nic(&self, pair: u8) -> usize {
-        self.at(pair).map_or(0, |at| self.pairs[at].nic)
-    }
-
-    /// It may be gone.
-    fn qp(&self, pair: u8) -> *mut Qp {
-        if pair == 255 {
-            return null_mut();
-        }
-        self.at(pair).map_or(null_mut(), |at| self.pairs[at].qp)
-    }
-
-    fn cq(&self, pair: u8, sent: bool) -> *mut Cq {
-        let offset = if sent {
-            std::mem::offset_of!(Qp, send_cq)
-        } else {
-            std::mem::offset_of!(Qp, recv_cq)
-        };
-        let qp = self.qp(pair);
-        if qp.is_null() {
-            null_mut()
-        } else {
-            qp.wrapping_byte_add(offset).cast()
-        }
-    }
-
-    fn stream(&self, stream: u8) -> *mut c_void {
-        self.machine.cuda.stream(stream)
     }
 }
 
