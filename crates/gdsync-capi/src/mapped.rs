@@ -2,19 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gdrcopy::{Gdr, MapRequest, Mapping, PinFlags};
-use gpu::{DevicePtr, bytes, foreign, pointer};
+use gpu::{DevicePtr, bytes, foreign, pages, pointer};
 use process::PerProcess;
 
 use crate::abi;
 use crate::call_error::CallError;
 use crate::registry;
-
-/// How many addresses with registrations of unmapped memory [`allocate_host`] skips.
-const STALE_REGISTRATIONS: usize = 64;
 
 struct Table {
     /// Opened for the first GPU memory; it does not use CUDA.
@@ -109,27 +107,14 @@ pub(crate) fn gdr() -> Result<Gdr, CallError> {
 pub(crate) fn allocate_host(bytes: usize, flags: i32) -> Result<abi::MemDesc, CallError> {
     let length = bytes.checked_next_multiple_of(registry::page());
     let length = length.ok_or(CallError::HostMemory { bytes })?;
-    let mut stale = Vec::new();
-    let mapped = loop {
-        let Some(start) = map(length) else {
-            break Err(CallError::HostMemory { bytes });
-        };
+    let failed = || CallError::HostMemory { bytes };
+    let register = |start: NonNull<u8>| {
         // SAFETY: the memory is mapped, and is unmapped only after its registration has ended.
-        match unsafe { registry::register_new(start.expose_provenance(), length) } {
-            Ok(Some(device)) => break Ok((start, device)),
-            Ok(None) if stale.len() < STALE_REGISTRATIONS => stale.push(start),
-            failed => {
-                stale.push(start);
-                break Err(failed.err().unwrap_or(CallError::HostMemory { bytes }));
-            }
-        }
+        unsafe { registry::register_new(start.as_ptr().expose_provenance(), length) }
     };
-    // Only now: the kernel would return the same address again.
-    for start in stale {
-        // SAFETY: mapped above and not used.
-        unsafe { unmap(start, length) };
-    }
-    let (start, device) = mapped?;
+    let mapped = pages::register_new(length, |_| failed(), register)?;
+    let (start, device) = mapped.ok_or_else(failed)?;
+    let start: *mut c_void = start.as_ptr().cast();
     table().host.insert(start.addr(), length);
     Ok(abi::MemDesc {
         d_ptr: device.get(),
@@ -176,28 +161,11 @@ pub(crate) unsafe fn free_host(host: *mut c_void) -> Result<(), CallError> {
     // SAFETY: the caller's promise.
     unsafe { registry::forget(start..start + length) }?;
     table.host.remove(&start);
-    // SAFETY: mapped with this length, and removed from the table, so it is unmapped once.
-    unsafe { unmap(host, length) };
+    if let Some(start) = NonNull::new(host.cast()) {
+        // SAFETY: mapped with this length, and removed from the table, so it is unmapped once.
+        unsafe { pages::unmap(start, length) };
+    }
     Ok(())
-}
-
-/// Pages from the system, not from the heap, so that a registration covers no other data.
-fn map(length: usize) -> Option<*mut c_void> {
-    let (rights, flags) = (
-        libc::PROT_READ | libc::PROT_WRITE,
-        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-    );
-    // SAFETY: a new mapping at an address that the kernel chooses replaces no other.
-    let start = unsafe { libc::mmap(std::ptr::null_mut(), length, rights, flags, -1, 0) };
-    (start != libc::MAP_FAILED).then_some(start)
-}
-
-/// # Safety
-///
-/// Mapped by [`map`] with this length, and unused.
-unsafe fn unmap(start: *mut c_void, length: usize) {
-    // SAFETY: the caller's promise. On failure the pages stay.
-    let _ = unsafe { libc::munmap(start, length) };
 }
 
 /// The CPU address of `bytes` bytes of GPU memory, if this library allocated them.

@@ -75,14 +75,15 @@ pub(crate) unsafe fn register_new(
 ) -> Result<Option<DevicePtr>, CallError> {
     let new = start..start + bytes;
     let mut ranges = ranges();
-    for known in ranges.overlapping(&new) {
-        ranges.remove(known);
-    }
     // SAFETY: the caller's promise.
     let owner = unsafe { foreign::register(pointer(start), bytes, Registration::Memory) };
     let owner = owner.map_err(CallError::cuda("register host memory"))?;
     if owner == Owner::Others {
         return Ok(None);
+    }
+    // CUDA does not know them any more.
+    for stale in ranges.overlapping(&new) {
+        ranges.remove(stale);
     }
     keep(&mut ranges, new, owner);
     gpu_address(start, bytes).map(Some).inspect_err(|_| {

@@ -3,15 +3,11 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use rustix::mm::{MapFlags, ProtFlags};
-
 use crate::backend::{HostBlock, Registration};
 use crate::borrowed::{Share, is_registered_already};
 use crate::memory::{aligned, check_range};
+use crate::pages::{map, register_new, unmap};
 use crate::{DevicePtr, Error, Gpu, bytes};
-
-/// How many addresses with registrations of unmapped memory [`HostMemory::registered`] skips.
-const STALE_REGISTRATIONS: usize = 64;
 
 /// Host memory. Clones share it.
 ///
@@ -59,7 +55,7 @@ impl HostMemory {
     }
 
     pub(crate) fn pageable(gpu: Gpu, bytes: usize) -> Result<Self, Error> {
-        let start = map(bytes)?;
+        let start = map(bytes).map_err(pages_failed(bytes))?;
         let device = DevicePtr::new(0);
         let block = HostBlock {
             start,
@@ -70,36 +66,27 @@ impl HostMemory {
     }
 
     pub(crate) fn registered(gpu: Gpu, bytes: usize) -> Result<Self, Error> {
-        let mut rejected = Vec::new();
-        let block = loop {
-            let start = match map(bytes) {
-                Ok(start) => start,
-                Err(error) => break Err(error),
-            };
+        let mut stale = None;
+        let register = |start| {
             // SAFETY: we own the mapping; only drop unmaps it, after unregistering it.
             match unsafe { gpu.backend().register(start, bytes, Registration::Memory) } {
-                Ok(device) => {
-                    break Ok(HostBlock {
-                        start,
-                        device,
-                        bytes,
-                    });
+                Err(error) if is_registered_already(&error) => {
+                    stale = Some(error);
+                    Ok(None)
                 }
-                Err(error) => {
-                    rejected.push(start);
-                    // A new mapping that is already registered: other code unmapped memory without
-                    // unregistering it. Addresses are tried until one is free.
-                    if !is_registered_already(&error) || rejected.len() > STALE_REGISTRATIONS {
-                        break Err(error);
-                    }
-                }
+                registered => registered.map(Some),
             }
         };
-        // Only now: the kernel would return the same address again.
-        for start in rejected {
-            unmap(start, bytes);
-        }
-        Ok(Self::new(gpu, block?, Origin::Registered))
+        let mapped = register_new(bytes, pages_failed(bytes), register)?;
+        let Some((start, device)) = mapped else {
+            return Err(stale.unwrap_or(Error::Empty));
+        };
+        let block = HostBlock {
+            start,
+            device,
+            bytes,
+        };
+        Ok(Self::new(gpu, block, Origin::Registered))
     }
 
     /// Wraps memory that `share` keeps alive, at device address `device` if registered.
@@ -294,33 +281,20 @@ impl Drop for Owned {
             Origin::Pinned => self.gpu.backend().free_host(self.block),
             Origin::Registered => {
                 self.gpu.backend().unregister(self.block.start);
-                unmap(self.block.start, self.block.bytes);
+                // SAFETY: our own mapping, with no holders left.
+                unsafe { unmap(self.block.start, self.block.bytes) };
             }
-            Origin::Pageable => unmap(self.block.start, self.block.bytes),
+            // SAFETY: as above.
+            Origin::Pageable => unsafe { unmap(self.block.start, self.block.bytes) },
             // Its share drops it.
             Origin::Borrowed(_) => {}
         }
     }
 }
 
-/// Maps zeroed pages.
-fn map(bytes: usize) -> Result<NonNull<u8>, Error> {
-    let failed = |source: rustix::io::Errno| Error::Pages {
-        bytes,
-        source: source.into(),
-    };
-    let (read_write, private) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-    // SAFETY: a new mapping at a kernel-chosen address replaces no existing one.
-    let start =
-        unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, read_write, private) };
-    NonNull::new(start.map_err(failed)?.cast::<u8>())
-        .ok_or_else(|| failed(rustix::io::Errno::NOMEM))
-}
-
-fn unmap(start: NonNull<u8>, bytes: usize) {
-    // SAFETY: our own mapping, with no holders left. It fails only for arguments that mmap did not
-    // return.
-    let _ = unsafe { rustix::mm::munmap(start.as_ptr().cast(), bytes) };
+/// Makes the error of pages that cannot be mapped.
+pub(crate) fn pages_failed(bytes: usize) -> impl FnOnce(std::io::Error) -> Error {
+    move |source| Error::Pages { bytes, source }
 }
 
 #[cfg(test)]

@@ -1,7 +1,14 @@
-//! Non-overlapping ranges of whole host pages, for registrations with a GPU driver.
+//! Whole host pages, for registrations with a GPU driver: new ones, and ranges of known ones.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::ops::Range;
+use std::ptr::NonNull;
+
+use rustix::mm::{MapFlags, ProtFlags};
+
+/// How many addresses with a stale registration [`register_new`] skips.
+const STALE_REGISTRATIONS: usize = 64;
 
 /// Map of non-overlapping page ranges to values, by start address.
 #[derive(Debug)]
@@ -81,6 +88,65 @@ impl<T> Default for PageRanges<T> {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// Maps zeroed pages.
+///
+/// # Errors
+///
+/// That of the kernel.
+pub fn map(bytes: usize) -> io::Result<NonNull<u8>> {
+    let (read_write, private) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+    // SAFETY: a new mapping at a kernel-chosen address replaces no existing one.
+    let start =
+        unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, read_write, private) }?;
+    NonNull::new(start.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+}
+
+/// Unmaps pages of [`map`].
+///
+/// # Safety
+///
+/// Mapped with this size, and not used any more.
+pub unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
+    // SAFETY: the caller's promise. The call fails only for arguments that `map` did not return.
+    let _ = unsafe { rustix::mm::munmap(start.as_ptr().cast(), bytes) };
+}
+
+/// Maps zeroed pages and registers them. `register` returns `None` if their address is registered
+/// already. Nobody else can have registered new pages: other code unmapped memory without
+/// unregistering it, and a GPU would access the old pages there. Such addresses are skipped; `None`
+/// after 64 of them.
+///
+/// # Errors
+///
+/// Those of `register`, and those that `failed` makes of the kernel's. Nothing stays mapped then.
+pub fn register_new<T, E>(
+    bytes: usize,
+    failed: impl FnOnce(io::Error) -> E,
+    mut register: impl FnMut(NonNull<u8>) -> Result<Option<T>, E>,
+) -> Result<Option<(NonNull<u8>, T)>, E> {
+    let mut unused = Vec::new();
+    let made = loop {
+        let start = match map(bytes) {
+            Ok(start) => start,
+            Err(error) => break Err(failed(error)),
+        };
+        match register(start) {
+            Ok(Some(registered)) => break Ok(Some((start, registered))),
+            Ok(None) if unused.len() < STALE_REGISTRATIONS => unused.push(start),
+            ended => {
+                unused.push(start);
+                break ended.map(|_| None);
+            }
+        }
+    };
+    // Only now: the kernel would return the same address again.
+    for start in unused {
+        // SAFETY: mapped above; nothing is registered there by us, so nothing uses it.
+        unsafe { unmap(start, bytes) };
+    }
+    made
 }
 
 /// Host page size in bytes.

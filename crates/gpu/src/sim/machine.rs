@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use gdr_sys::cuda::CuResult;
 use gpu_sim::{FaultInjector, Faults, Item, Queue, Record, State};
-use rustix::mm::{MapFlags, ProtFlags};
 
 use super::found::item;
 use super::space;
@@ -19,6 +18,8 @@ use crate::backend::{
     Backend, Block, Context, Destroyed, EventHandle, HostBlock, Peer, Registration, StreamHandle,
     Work,
 };
+use crate::host::pages_failed;
+use crate::pages::{map, unmap};
 use crate::{Allocation, Device, DevicePtr, Error, Failure};
 
 /// Memory size of a simulated GPU. Host memory is used only once touched.
@@ -161,16 +162,7 @@ unsafe impl Backend for SimGpu {
     }
 
     fn allocate_host(&self, bytes: usize, _write_combined: bool) -> Result<HostBlock, Error> {
-        let failed = |errno: rustix::io::Errno| Error::Pages {
-            bytes,
-            source: errno.into(),
-        };
-        let (read_write, private) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-        // SAFETY: a new mapping at a kernel-chosen address replaces no existing one.
-        let start =
-            unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, read_write, private) };
-        let start = NonNull::new(start.map_err(failed)?.cast::<u8>())
-            .ok_or_else(|| failed(rustix::io::Errno::NOMEM))?;
+        let start = map(bytes).map_err(pages_failed(bytes))?;
         let device = expose(start, bytes);
         Ok(HostBlock {
             start,
@@ -181,9 +173,8 @@ unsafe impl Backend for SimGpu {
 
     fn free_host(&self, block: HostBlock) {
         space::remove_host(block.start);
-        // SAFETY: the mapping of `allocate_host`, with no holders left; the call fails only for
-        // other arguments.
-        let _ = unsafe { rustix::mm::munmap(block.start.as_ptr().cast(), block.bytes) };
+        // SAFETY: the mapping of `allocate_host`, with no holders left.
+        unsafe { unmap(block.start, block.bytes) };
     }
 
     unsafe fn register(
