@@ -87,17 +87,10 @@ pub fn efadv() -> Result<&'static Efadv, OpenError> {
 fn open(path: &Path) -> Result<Efadv, OpenError> {
     // SAFETY: the constructor of libefa registers a provider with libibverbs and has no preconditions.
     let opened = unsafe { Opened::open(path, libc::RTLD_NOW) }
-        .map_err(|refusal| OpenError::of(NAME, refusal))?;
+        .map_err(|error| OpenError::of(NAME, error))?;
     let library = Efadv {
-        efadv_query_device: opened.symbol("efadv_query_device").map(|address| {
-            // SAFETY: the address is not null and that of the function with this name, whose signature in efadv.h is the field's; the
-            // library is kept open below.
-            unsafe { std::mem::transmute::<*mut c_void, _>(address) }
-        }),
-        efadv_create_qp_ex: opened.symbol("efadv_create_qp_ex").map(|address| {
-            // SAFETY: as above.
-            unsafe { std::mem::transmute::<*mut c_void, _>(address) }
-        }),
+        efadv_query_device: symbol!(opened, efadv_query_device),
+        efadv_create_qp_ex: symbol!(opened, efadv_create_qp_ex),
     };
     opened.keep();
     Ok(library)

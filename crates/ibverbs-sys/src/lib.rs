@@ -12,6 +12,8 @@
 #![allow(non_camel_case_types, non_snake_case)]
 
 #[macro_use]
+mod library;
+#[macro_use]
 mod record;
 mod completion;
 mod device;
@@ -21,7 +23,6 @@ mod event;
 mod extended;
 mod functions;
 mod inline;
-mod library;
 mod memory;
 mod mlx5dv;
 mod queue;

@@ -8,6 +8,18 @@ use process::SetOnce;
 
 use crate::Functions;
 
+/// A function of an opened provider, of the type of the field that it is assigned to; `None` if the library lacks it. The library is kept
+/// open.
+macro_rules! symbol {
+    ($opened:ident, $name:ident) => {
+        $opened.symbol(stringify!($name)).map(|address| {
+            // SAFETY: the address is not null and that of the function with this name, whose signature in the provider's header is the
+            // field's; the library is kept open.
+            unsafe { std::mem::transmute::<*mut c_void, _>(address) }
+        })
+    };
+}
+
 /// Not `libibverbs.so`, which belongs to development packages.
 const NAME: &str = "libibverbs.so.1";
 
@@ -66,7 +78,7 @@ impl Library {
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         // SAFETY: the constructors of libibverbs have no preconditions.
         let opened = unsafe { Opened::open(path, libc::RTLD_NOW) }
-            .map_err(|refusal| OpenError::of(NAME, refusal))?;
+            .map_err(|error| OpenError::of(NAME, error))?;
         // SAFETY: `symbol` returns exports of this library under the requested names. That libibverbs.so.1 exports verbs under these names
         // cannot be checked by a caller of dlopen. The library stays open (or the functions are dropped unused), so the addresses stay valid.
         let functions = unsafe { Functions::resolve(|name| opened.symbol(name)) };
@@ -95,8 +107,8 @@ impl Library {
 
 impl OpenError {
     /// The error for a library of this name.
-    pub(crate) fn of(name: &'static str, refusal: LoadError) -> Self {
-        match refusal {
+    pub(crate) fn of(name: &'static str, error: LoadError) -> Self {
+        match error {
             LoadError::Absent(words) => Self::Absent { name, words },
             LoadError::Unusable(words) => Self::Unusable { name, words },
         }

@@ -206,40 +206,30 @@ pub fn mlx5dv() -> Result<&'static Mlx5dv, OpenError> {
 }
 
 fn open(path: &Path) -> Result<Mlx5dv, OpenError> {
-    /// Casts a symbol's address to the field's function type.
-    macro_rules! function {
-        ($opened:ident, $name:ident) => {
-            $opened.symbol(stringify!($name)).map(|address| {
-                // SAFETY: the address is not null and that of the function with this name, whose signature in mlx5dv.h is the field's; the
-                // library is kept open below.
-                unsafe { std::mem::transmute::<*mut c_void, _>(address) }
-            })
-        };
-    }
     // SAFETY: the constructor of libmlx5 registers a provider with libibverbs and has no preconditions.
     let opened = unsafe { Opened::open(path, libc::RTLD_NOW) }
-        .map_err(|refusal| OpenError::of(NAME, refusal))?;
+        .map_err(|error| OpenError::of(NAME, error))?;
     let path = opened
         .file_of("mlx5dv_init_obj")
         .unwrap_or_else(|| path.to_owned());
     let library = Mlx5dv {
-        mlx5dv_is_supported: function!(opened, mlx5dv_is_supported),
-        mlx5dv_init_obj: function!(opened, mlx5dv_init_obj),
-        mlx5dv_create_qp: function!(opened, mlx5dv_create_qp),
-        mlx5dv_open_device: function!(opened, mlx5dv_open_device),
-        mlx5dv_devx_obj_create: function!(opened, mlx5dv_devx_obj_create),
-        mlx5dv_devx_obj_query: function!(opened, mlx5dv_devx_obj_query),
-        mlx5dv_devx_obj_modify: function!(opened, mlx5dv_devx_obj_modify),
-        mlx5dv_devx_obj_destroy: function!(opened, mlx5dv_devx_obj_destroy),
-        mlx5dv_devx_general_cmd: function!(opened, mlx5dv_devx_general_cmd),
-        mlx5dv_devx_umem_reg: function!(opened, mlx5dv_devx_umem_reg),
-        mlx5dv_devx_umem_reg_ex: function!(opened, mlx5dv_devx_umem_reg_ex),
-        mlx5dv_devx_umem_dereg: function!(opened, mlx5dv_devx_umem_dereg),
-        mlx5dv_devx_alloc_uar: function!(opened, mlx5dv_devx_alloc_uar),
-        mlx5dv_devx_free_uar: function!(opened, mlx5dv_devx_free_uar),
-        mlx5dv_devx_query_eqn: function!(opened, mlx5dv_devx_query_eqn),
-        mlx5dv_reg_dmabuf_mr: function!(opened, mlx5dv_reg_dmabuf_mr),
-        mlx5dv_get_data_direct_sysfs_path: function!(opened, mlx5dv_get_data_direct_sysfs_path),
+        mlx5dv_is_supported: symbol!(opened, mlx5dv_is_supported),
+        mlx5dv_init_obj: symbol!(opened, mlx5dv_init_obj),
+        mlx5dv_create_qp: symbol!(opened, mlx5dv_create_qp),
+        mlx5dv_open_device: symbol!(opened, mlx5dv_open_device),
+        mlx5dv_devx_obj_create: symbol!(opened, mlx5dv_devx_obj_create),
+        mlx5dv_devx_obj_query: symbol!(opened, mlx5dv_devx_obj_query),
+        mlx5dv_devx_obj_modify: symbol!(opened, mlx5dv_devx_obj_modify),
+        mlx5dv_devx_obj_destroy: symbol!(opened, mlx5dv_devx_obj_destroy),
+        mlx5dv_devx_general_cmd: symbol!(opened, mlx5dv_devx_general_cmd),
+        mlx5dv_devx_umem_reg: symbol!(opened, mlx5dv_devx_umem_reg),
+        mlx5dv_devx_umem_reg_ex: symbol!(opened, mlx5dv_devx_umem_reg_ex),
+        mlx5dv_devx_umem_dereg: symbol!(opened, mlx5dv_devx_umem_dereg),
+        mlx5dv_devx_alloc_uar: symbol!(opened, mlx5dv_devx_alloc_uar),
+        mlx5dv_devx_free_uar: symbol!(opened, mlx5dv_devx_free_uar),
+        mlx5dv_devx_query_eqn: symbol!(opened, mlx5dv_devx_query_eqn),
+        mlx5dv_reg_dmabuf_mr: symbol!(opened, mlx5dv_reg_dmabuf_mr),
+        mlx5dv_get_data_direct_sysfs_path: symbol!(opened, mlx5dv_get_data_direct_sysfs_path),
         path,
     };
     opened.keep();

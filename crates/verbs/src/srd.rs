@@ -163,25 +163,36 @@ impl Inner {
             } => handle.to(queue_pair, qkey),
             _ => return Err(self.unsupported("ibv_wr_send")),
         };
-        let begin = match request.work {
-            Work::WriteTo(_, at, None) => functions
-                .wr_rdma_write
-                .map(|write| Begin::Remote(write, at)),
-            Work::WriteTo(_, at, Some(value)) => functions
-                .wr_rdma_write_imm
-                .map(|write| Begin::RemoteImmediate(write, at, value)),
-            Work::ReadFrom(_, at) => functions.wr_rdma_read.map(|read| Begin::Remote(read, at)),
+        let (begin, name) = match request.work {
+            Work::WriteTo(_, at, None) => (
+                functions
+                    .wr_rdma_write
+                    .map(|write| Begin::Remote(write, at)),
+                "ibv_wr_rdma_write",
+            ),
+            Work::WriteTo(_, at, Some(value)) => (
+                functions
+                    .wr_rdma_write_imm
+                    .map(|write| Begin::RemoteImmediate(write, at, value)),
+                "ibv_wr_rdma_write_imm",
+            ),
+            Work::ReadFrom(_, at) => (
+                functions.wr_rdma_read.map(|read| Begin::Remote(read, at)),
+                "ibv_wr_rdma_read",
+            ),
             Work::SendTo(_, Some(value))
             | Work::SendBy {
                 immediate: Some(value),
                 ..
-            } => functions
-                .wr_send_imm
-                .map(|send| Begin::SendImmediate(send, value)),
-            _ => functions.wr_send.map(Begin::Send),
+            } => (
+                functions
+                    .wr_send_imm
+                    .map(|send| Begin::SendImmediate(send, value)),
+                "ibv_wr_send_imm",
+            ),
+            _ => (functions.wr_send.map(Begin::Send), "ibv_wr_send"),
         };
-        let begin =
-            begin.ok_or_else(|| self.unsupported("ibv_wr_rdma_read or ibv_wr_rdma_write"))?;
+        let begin = begin.ok_or_else(|| self.unsupported(name))?;
         // SAFETY: the functions are the provider's, for this queue pair, called in the order of ibv_wr_post(3). The address handle is alive
         // and of this library; the memory is kept until the pair is destroyed, or copied before `complete` returns.
         let errno = unsafe {

@@ -153,8 +153,8 @@ fn number(domain: &ProtectionDomain) -> Result<u32, Error> {
     Ok(attributes.pdn)
 }
 
-/// Transport and numbers in a `CREATE_QP` command: UMEM and offsets, register page, whether there is a send doorbell record, user index, protection domain, send and receive completion queue,
-/// and timestamp format.
+/// Transport and numbers in a `CREATE_QP` command: UMEM and offsets, register page, whether there is a send doorbell record, user index,
+/// protection domain, send and receive completion queue, and timestamp format.
 #[derive(Debug)]
 struct Named {
     transport: Transport,
@@ -192,7 +192,7 @@ fn create(
             match named.transport {
                 Transport::Rc => 0,
                 Transport::Uc => 1,
-                // SRD is refused above.
+                // SRD is rejected above.
                 Transport::Ud | Transport::Srd => 2,
             },
         ),
