@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use fake_nvml_build::uverbs;
 use serde_json::Value;
 
-use crate::fleet_links::assert_measured;
+use crate::fleet_links::{LONG_WAIT, assert_measured};
 use crate::support::{Gdr, free_port, gdr, scratch, script};
 
 const SNAPSHOT: &str = "tests/recorded/h200-x2/snapshot.json";
@@ -198,6 +198,7 @@ fn mpirun(launcher: &str, options: &[&str], dir: &Path) -> Output {
     }
     command
         .arg(format!("FAKE_UVERBS_PEERS={}/peers", dir.display()))
+        .arg(format!("{}={}", LONG_WAIT.0, LONG_WAIT.1))
         .arg(env!("CARGO_BIN_EXE_gdr"))
         .args([
             "fleet",

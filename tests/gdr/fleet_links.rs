@@ -76,15 +76,15 @@ fn report((_, out, err): &(Option<i32>, String, String)) -> Value {
     serde_json::from_str(out).unwrap_or_else(|error| panic!("{error}: {out} {err}"))
 }
 
-/// All nodes are there, and each pair of them was measured. A NIC in software gives up after 0.3 s without an answer, which the CPUs of a busy
-/// machine may take; so a few measurements may fail, and their speed says nothing.
+/// For fleets in which no answer is missing: NICs in software wait for it as long as a busy machine may need.
+pub const LONG_WAIT: (&str, &str) = ("FAKE_UVERBS_MAX_WAIT", "8000");
+
+/// All nodes are there, and each pair of them was measured. The speed of NICs in software says nothing.
 pub fn assert_measured(report: &Value, pairs: u64) {
     assert_eq!(report["absent"], serde_json::json!([]), "{report:#}");
     let network = &report["network"];
     assert_eq!(network["pairs"].as_u64(), Some(pairs), "{report:#}");
-    let failed = network["failed"].as_u64().expect("a number");
-    assert!(2 * failed < pairs, "{report:#}");
-    assert_eq!(dead(report), [""; 0], "{report:#}");
+    assert_eq!(network["failed"], 0, "{report:#}");
 }
 
 /// The nodes of the parts that are dead.
@@ -206,6 +206,7 @@ fn nodes_reach_each_other_at_link_local_addresses() {
         .envs(variables.filter_map(|(name, value)| Some((name, value?))));
     let all = all
         .env("GDR_FLEET_HOST", "fe80::1%lo")
+        .env(LONG_WAIT.0, LONG_WAIT.1)
         .stdin(Stdio::null())
         .output();
     let all = all.expect("unshare");

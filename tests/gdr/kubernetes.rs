@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use fake_nvml_build::uverbs;
 use serde_json::{Value, json};
 
-use crate::fleet_links::assert_measured;
+use crate::fleet_links::{LONG_WAIT, assert_measured};
 use crate::integrations::{Place, integrations, text};
 use crate::support::{Gdr, free_port, script};
 
@@ -154,6 +154,7 @@ fn probe_job_runs_as_its_manifest_says() {
     let more = [
         ("FAKE_UVERBS_PEERS", dir.path()),
         ("TMPDIR", Path::new("/nonexistent")),
+        (LONG_WAIT.0, Path::new(LONG_WAIT.1)),
     ];
     let variables: Vec<(&str, &Path)> = nic.chain(more).collect();
     let options = [

@@ -1,6 +1,7 @@
 //! Environment variables: whether the NIC executes, and its faults. Read once.
 
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// A fault of one request, by queue pair and request, both from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub struct Switches {
     /// `FAKE_UVERBS_NIC=1`.
     pub executes: bool,
     pub is_traced: bool,
+    /// `FAKE_UVERBS_MAX_WAIT`: upper bound of waits for an answer.
+    pub max_wait: Duration,
     /// `FAKE_UVERBS_RECORDLESS=1`: queue pairs can have a send queue without a doorbell record.
     pub has_recordless_queues: bool,
     pub denied: Denied,
@@ -71,6 +74,7 @@ pub fn switches() -> &'static Switches {
             executes: value("FAKE_UVERBS_NIC") == "1",
             has_recordless_queues: value("FAKE_UVERBS_RECORDLESS") == "1",
             is_traced: std::env::var_os("FAKE_UVERBS_TRACE").is_some(),
+            max_wait: Duration::from_millis(value("FAKE_UVERBS_MAX_WAIT").parse().unwrap_or(300)),
             denied: match value("FAKE_UVERBS_DENY").as_str() {
                 "dynamic" => Denied::Dynamic,
                 "all" => Denied::All,

@@ -19,9 +19,6 @@ pub mod stage {
     pub const ERROR: u8 = 6;
 }
 
-/// Upper bound of waits, so that tests stay fast.
-const MAX_WAIT: Duration = Duration::from_millis(300);
-
 /// The attributes, in the units of `struct ib_uverbs_modify_qp`.
 #[derive(Debug, Clone, Copy)]
 pub struct Attributes {
@@ -84,13 +81,13 @@ impl Attributes {
     pub fn answer_timeout(&self) -> Option<Duration> {
         let attempt = Duration::from_nanos(4096 << self.timeout.min(31));
         let all = attempt * (u32::from(self.retries) + 1);
-        (self.timeout != 0).then_some(all.min(MAX_WAIT))
+        (self.timeout != 0).then(|| all.min(switches().max_wait))
     }
 
     /// How long a request waits for a receive at the remote end; unlimited if `rnr_retry` is 7.
     pub fn rnr_timeout(&self, peer: &Self) -> Option<Duration> {
         let all = rnr_timer(peer.rnr_timer) * u32::from(self.rnr_retries);
-        (self.rnr_retries != 7).then_some(all.min(MAX_WAIT))
+        (self.rnr_retries != 7).then(|| all.min(switches().max_wait))
     }
 
     /// Copies the attributes that the mask of `struct ib_uverbs_modify_qp` names.
