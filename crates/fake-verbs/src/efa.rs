@@ -16,6 +16,7 @@ use ibverbs_sys::{
 
 use crate::answer::{Errno, infallible, pointer_or_null, status};
 use crate::machine::{efa, efa_has, efa_number};
+use crate::post::sges;
 use crate::route::Destination;
 use crate::transport::{Target, Work, name_of};
 use crate::world::{Sge, World, world};
@@ -278,19 +279,9 @@ unsafe extern "C" fn set_sge_list(qp: *mut ibv_qp_ex, count: usize, list: *const
             ibv_wr_opcode::IBV_WR_SEND | ibv_wr_opcode::IBV_WR_SEND_WITH_IMM => MOST_SGES,
             _ => 1,
         };
-        if count > most as usize {
-            return Err(libc::EINVAL);
-        }
-        let sge = |place: usize| {
-            // SAFETY: the program's list has `count` SGEs.
-            let sge = unsafe { list.wrapping_add(place).read() };
-            Sge {
-                address: sge.addr,
-                bytes: sge.length,
-                lkey: sge.lkey,
-            }
-        };
-        draft.sges = (0..count).map(sge).collect();
+        let count = c_int::try_from(count).map_err(|_| libc::EINVAL)?;
+        // SAFETY: the program's list has `count` SGEs.
+        draft.sges = unsafe { sges(list, count, most) }?;
         Ok(())
     });
 }

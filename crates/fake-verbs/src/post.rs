@@ -77,7 +77,7 @@ pub unsafe extern "C" fn receive(
 /// # Safety
 ///
 /// `list` points to `count` SGEs.
-unsafe fn sges(list: *const ibv_sge, count: c_int, most: u32) -> Result<Vec<Sge>, Errno> {
+pub unsafe fn sges(list: *const ibv_sge, count: c_int, most: u32) -> Result<Vec<Sge>, Errno> {
     let count = u32::try_from(count).ok().filter(|count| *count <= most);
     let count = count.ok_or(libc::EINVAL)? as usize;
     if count > 0 && list.is_null() {

@@ -304,9 +304,9 @@ fn pair_options(
             true => Waiting::Nor,
             false => Waiting::WithoutNor,
         },
-        transport: match verbs.transport {
-            Transport::Ud | Transport::Srd => wire::Transport::Datagram,
-            Transport::Rc | Transport::Uc => wire::Transport::Connected,
+        transport: match verbs.transport.is_datagram() {
+            true => wire::Transport::Datagram,
+            false => wire::Transport::Connected,
         },
         queues: locations.queues,
         records: locations.records,
@@ -340,9 +340,9 @@ fn verbs_options(given: &ibv_qp_init_attr) -> Result<QueuePairOptions, CallError
             });
         }
     };
-    let (max_sges, max_inline) = match transport {
-        Transport::Ud | Transport::Srd => ("the maximum is 59", "the maximum is 940"),
-        Transport::Rc | Transport::Uc => ("the maximum is 60", "the maximum is 956"),
+    let (max_sges, max_inline) = match transport.is_datagram() {
+        true => ("the maximum is 59", "the maximum is 940"),
+        false => ("the maximum is 60", "the maximum is 956"),
     };
     let (cap, room) = (given.cap, MOST_SEGMENTS - overhead(transport));
     let depth = |what, value| {
@@ -372,9 +372,9 @@ fn verbs_options(given: &ibv_qp_init_attr) -> Result<QueuePairOptions, CallError
 
 /// Segments of a WQE without data.
 fn overhead(transport: Transport) -> u32 {
-    match transport {
-        Transport::Ud | Transport::Srd => DATAGRAM_OVERHEAD,
-        Transport::Rc | Transport::Uc => OVERHEAD,
+    match transport.is_datagram() {
+        true => DATAGRAM_OVERHEAD,
+        false => OVERHEAD,
     }
 }
 

@@ -177,10 +177,7 @@ pub(crate) fn segments(
     region: &Region,
     blocks: &[Range<usize>],
 ) -> Result<Vec<DataSegment>, Error> {
-    match blocks {
-        [block] => Ok(vec![region.segment(block)?]),
-        blocks => blocks.iter().map(|block| region.segment(block)).collect(),
-    }
+    blocks.iter().map(|block| region.segment(block)).collect()
 }
 
 /// The sum of the blocks' lengths, within the limits.

@@ -187,7 +187,7 @@ impl CompletionQueue {
         }
     }
 
-    /// False if [`Self::poll`] and [`Self::peek`] return `None`. Faster than either.
+    /// If false, [`Self::poll`] and [`Self::peek`] would return `None`. It compares one word.
     ///
     /// # Errors
     ///

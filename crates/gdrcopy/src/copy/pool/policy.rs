@@ -95,16 +95,17 @@ pub(super) fn decide(
     if len < budget.shares_from(direction) || available == 0 {
         return None;
     }
-    let most = |available: usize| available.min(budget.threads - 1);
+    let most = available.min(budget.threads - 1);
     let decision = match budget.spin {
-        None => saving(direction, len, most(leave_one(available)), now),
-        Some(spin) => spinning(direction, len, most(available), spin, now),
+        None => saving(direction, len, most.min(leave_one(available)), now),
+        Some(spin) => spinning(direction, len, most, spin, now),
     };
     (decision.helpers != 0 && (decision.wake || !now.all_asleep)).then_some(decision)
 }
 
-/// Leaves one of four or more CPUs to the program's other threads and to the host of a virtual machine: where all
-/// are busy, a copy waits for milliseconds for the helper whose CPU was taken away.
+/// Leaves one of four or more CPUs to the program's other threads and to the host of a virtual
+/// machine: where all are busy, a copy waits for milliseconds for the helper whose CPU was taken
+/// away (docs/measured/2026-11-26-processes-h200.md).
 fn leave_one(available: usize) -> usize {
     available - usize::from(available >= 3)
 }

@@ -1,6 +1,5 @@
-//! Creates a queue pair of at least the requested depths: by verbs, or by DEVX if a part is in GPU memory, or
-//! without a doorbell record. One of datagrams is made ready
-//! to send.
+//! Creates a queue pair of at least the requested depths: by verbs, or by DEVX if a part is in GPU memory or there is no doorbell record.
+//! One of datagrams is made ready to send.
 
 use std::sync::Arc;
 

@@ -69,9 +69,9 @@ impl Agent {
         let rings = Rings::take(allocator, request)?;
         let bounce = bounce(borrowed_queues.pair.domain(), request.send_blocks)?;
         let endpoint = Endpoint::new(0, borrowed_queues.pair.number());
-        let transport = match borrowed_queues.pair.transport() {
-            verbs::Transport::Ud | verbs::Transport::Srd => Transport::Datagram,
-            verbs::Transport::Rc | verbs::Transport::Uc => Transport::Connected,
+        let transport = match borrowed_queues.pair.transport().is_datagram() {
+            true => Transport::Datagram,
+            false => Transport::Connected,
         };
         let made = VerbsPair {
             link: Link::Borrowed(Borrowed::new(borrowed_queues.pair)),
