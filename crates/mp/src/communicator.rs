@@ -416,7 +416,7 @@ impl Communicator {
     }
 
     fn peer(&self, rank: u32) -> Result<&Arc<Peer>, Error> {
-        self.peers.get(&rank).ok_or(Error::NoPeer { rank })
+        self.peers.get(&rank).ok_or_else(|| Error::NoPeer { rank })
     }
 
     fn bootstrap(&self) -> MutexGuard<'_, Box<dyn Bootstrap>> {

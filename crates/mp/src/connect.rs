@@ -71,7 +71,6 @@ impl Connections {
             can,
             bell: Arc::new(Bell::default()),
             copier: Copier::default(),
-            requests: AtomicU64::new(0),
         });
         let mut peers = BTreeMap::new();
         for rank in ranks {

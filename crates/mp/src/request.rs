@@ -35,7 +35,7 @@ impl Request {
         }
     }
 
-    /// Its number, which error messages name.
+    /// Its number among the requests of its peer, which error messages name.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.number

@@ -137,9 +137,8 @@ impl<'a> Transfer<'a> {
         self.operation() != Operation::Get && !self.is_inline
     }
 
-    /// The WQE, unsignalled.
-    pub(crate) fn wqe(&self, copier: &Copier) -> Result<Wqe, Error> {
-        let bytes = bytes_of(self.blocks())?;
+    /// The WQE of its blocks' [bytes](bytes_of), unsignalled.
+    pub(crate) fn wqe(&self, bytes: u64, copier: &Copier) -> Result<Wqe, Error> {
         let remote = |window: &Window, offset| window.at(self.peer, offset, bytes);
         let mut wqe = match self.target {
             Target::Receive => Wqe::send(&[]),
@@ -177,7 +176,10 @@ pub(crate) fn segments(
     region: &Region,
     blocks: &[Range<usize>],
 ) -> Result<Vec<DataSegment>, Error> {
-    blocks.iter().map(|block| region.segment(block)).collect()
+    match blocks {
+        [block] => Ok(vec![region.segment(block)?]),
+        blocks => blocks.iter().map(|block| region.segment(block)).collect(),
+    }
 }
 
 /// The sum of the blocks' lengths, within the limits.

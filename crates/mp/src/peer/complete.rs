@@ -40,6 +40,10 @@ impl Peer {
         let timeout = self.settings.timeout;
         let mut lane = self.lane();
         let requests = lane.of(direction);
+        // It may have ended while another one was waited for.
+        if let Some(outcome) = requests.take_outcome(request) {
+            return outcome.bytes();
+        }
         let entry = requests.entry(request);
         if entry.is_some_and(|entry| !entry.is_waitable) {
             return Err(Error::NoCompletion { request });
@@ -51,7 +55,7 @@ impl Peer {
             self.progress(&mut lane);
             let requests = lane.of(direction);
             if let Some(outcome) = requests.take_outcome(request) {
-                return Ok(outcome.result?);
+                return outcome.bytes();
             }
             if requests.position(request).is_none() {
                 return Err(Error::Ended { request });
@@ -126,7 +130,7 @@ impl Peer {
     }
 
     /// Takes all completions. Returns the first failure.
-    fn poll(&self, lane: &mut Lane) -> Result<Option<Failure>, Error> {
+    fn poll(&self, lane: &mut Lane) -> Result<Option<Box<Failure>>, Error> {
         let mut first = None;
         let Some(pair) = &mut lane.pair else {
             return Ok(None);
@@ -150,7 +154,7 @@ impl Peer {
         requests: &mut Requests,
         number: u64,
         completion: &Completion,
-    ) -> Option<Failure> {
+    ) -> Option<Box<Failure>> {
         let is_over = |unposted: &mut Unposted| unposted.prepared.number() <= number;
         while requests.unposted.pop_front_if(is_over).is_some() {}
         let mut failure = None;
@@ -174,19 +178,19 @@ impl Peer {
         failure
     }
 
-    fn failure(&self, entry: &Entry, cause: Cause) -> Failure {
-        Failure {
+    fn failure(&self, entry: &Entry, cause: Cause) -> Box<Failure> {
+        Box::new(Failure {
             peer: self.rank,
             request: entry.request,
             operation: entry.operation,
             bytes: entry.bytes,
             cause,
             first: None,
-        }
+        })
     }
 
     /// Copies a received message to staged memory, unless a stream does.
-    fn arrive(&self, entry: &Entry, bytes: u64) -> Result<u64, Failure> {
+    fn arrive(&self, entry: &Entry, bytes: u64) -> Result<u64, Box<Failure>> {
         use crate::Operation::{Get, Receive};
         let is_here = matches!(entry.operation, Get | Receive) && entry.wait.is_none();
         if let Some(staged) = entry.region.staged().filter(|_| is_here) {
@@ -211,7 +215,7 @@ impl Peer {
         let failure = oldest.map(|entry| self.failure(entry, cause));
         let words = failure
             .as_ref()
-            .map_or_else(String::new, Failure::to_string);
+            .map_or_else(String::new, |failure| failure.to_string());
         let culprit = failure.map(|failure| (direction, failure));
         self.fail_with(lane, culprit, words);
     }
@@ -221,7 +225,7 @@ impl Peer {
     pub(super) fn fail_with(
         &self,
         lane: &mut Lane,
-        culprit: Option<(Direction, Failure)>,
+        culprit: Option<(Direction, Box<Failure>)>,
         words: String,
     ) {
         if lane.failed.is_some() {
@@ -269,7 +273,7 @@ impl Peer {
 }
 
 /// Keeps an outcome for the request's handle. Requests end in the order of their numbers.
-fn keep(outcomes: &mut VecDeque<Outcome>, entry: &Entry, result: Result<u64, Failure>) {
+fn keep(outcomes: &mut VecDeque<Outcome>, entry: &Entry, result: Result<u64, Box<Failure>>) {
     if !entry.is_forgotten {
         outcomes.push_back(Outcome {
             request: entry.request,

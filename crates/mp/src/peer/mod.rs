@@ -7,7 +7,6 @@ mod wait;
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -47,14 +46,6 @@ pub(crate) struct Settings {
     pub can: StreamCapabilities,
     pub bell: Arc<Bell>,
     pub copier: Copier,
-    /// The number of the last request.
-    pub requests: AtomicU64,
-}
-
-impl Settings {
-    fn next_request(&self) -> u64 {
-        self.requests.fetch_add(1, Ordering::Relaxed) + 1
-    }
 }
 
 #[derive(Debug)]
@@ -70,6 +61,8 @@ struct Lane {
     /// `None` once closed.
     pair: Option<QueuePair>,
     endpoint: Endpoint,
+    /// The number of the last request, of both directions.
+    request: u64,
     sends: Requests,
     receives: Requests,
     /// The CPU's doorbells that wait until streams have rung earlier ones, in order.
@@ -101,9 +94,17 @@ struct Requests {
 #[derive(Debug)]
 struct Outcome {
     request: u64,
-    result: Result<u64, Failure>,
+    /// Boxed: most requests do not fail.
+    result: Result<u64, Box<Failure>>,
     /// A stream or kernel has waited for it.
     was_waited: bool,
+}
+
+impl Outcome {
+    /// The bytes received.
+    fn bytes(self) -> Result<u64, Error> {
+        self.result.map_err(|failure| Error::Failed(*failure))
+    }
 }
 
 /// A request that has not ended.
@@ -236,10 +237,8 @@ impl Lane {
             Direction::Receives => &mut self.receives,
         }
     }
-}
 
-impl Lane {
-    fn outcomes(&mut self) -> impl Iterator<Item = &mut Result<u64, Failure>> {
+    fn outcomes(&mut self) -> impl Iterator<Item = &mut Result<u64, Box<Failure>>> {
         let (sends, receives) = (&mut self.sends, &mut self.receives);
         sends
             .outcomes
@@ -254,6 +253,7 @@ impl Peer {
         let lane = Lane {
             endpoint: pair.endpoint,
             pair: Some(pair),
+            request: 0,
             sends: Requests::default(),
             receives: Requests::default(),
             deferred: VecDeque::new(),

@@ -43,7 +43,8 @@ impl Peer {
                 Err(gdsync::Error::Full { .. }) => return Ok(Err(Full)),
                 posted => posted?,
             };
-            let request = self.settings.next_request();
+            lane.request += 1;
+            let request = lane.request;
             lane.receives.push(Entry {
                 request,
                 number,
@@ -180,7 +181,7 @@ impl Peer {
     ) -> Result<u64, Error> {
         transfer.region.check(self.settings.owner)?;
         let bytes = bytes_of(transfer.blocks())?;
-        let mut wqe = transfer.wqe(&self.settings.copier)?;
+        let mut wqe = transfer.wqe(bytes, &self.settings.copier)?;
         self.until_room("send", |lane| {
             let Some(pair) = &mut lane.pair else {
                 return Err(self.closed());
@@ -195,7 +196,8 @@ impl Peer {
                 Err(gdsync::Error::Full { .. }) => return Ok(Err(Full)),
                 prepared => prepared?,
             };
-            let request = self.settings.next_request();
+            lane.request += 1;
+            let request = lane.request;
             let is_copied = transfer.reads_blocks() || transfer.operation() == Operation::Get;
             sends.push(Entry {
                 request,

@@ -90,7 +90,7 @@ impl Peer {
         };
         if let Some(outcome) = requests.outcome(request) {
             return match &outcome.result {
-                Err(failure) => Err(failure.clone().into()),
+                Err(failure) => Err(Error::Failed((**failure).clone())),
                 Ok(_) if std::mem::replace(&mut outcome.was_waited, true) => {
                     Err(Error::Waited { request })
                 }
