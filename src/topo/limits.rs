@@ -17,9 +17,12 @@ impl Topology<'_> {
     }
 
     pub fn has_all_paths(&self) -> bool {
+        if !self.has_all_pairs() {
+            return false;
+        }
         let gpus = self.rows_of(Kind::Gpu).count();
         let others = self.rows.len() - gpus;
-        self.has_all_pairs() && gpus * gpus.saturating_sub(1) / 2 + gpus * others <= MAX_PATHS
+        gpus * gpus.saturating_sub(1) / 2 + gpus * others <= MAX_PATHS
     }
 
     /// What is omitted, and why.

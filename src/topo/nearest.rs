@@ -27,6 +27,8 @@ pub struct Partners<'t> {
     by_domain: BTreeMap<(u32, bool), Vec<usize>>,
     by_known_node: BTreeMap<Option<u32>, Vec<usize>>,
     all: Vec<usize>,
+    /// No row is of the kind, not even one without a place.
+    pub are_absent: bool,
 }
 
 /// A root bus and the bridges below it, outermost first.
@@ -47,8 +49,10 @@ impl<'t> Partners<'t> {
             by_domain: BTreeMap::new(),
             by_known_node: BTreeMap::new(),
             all: Vec::new(),
+            are_absent: true,
         };
         let mut rows: Vec<usize> = topology.rows_of(kind).map(|(at, _)| at).collect();
+        partners.are_absent = rows.is_empty();
         rows.order_by_key(|at| topology.rows.get(*at).map(|row| row.active == Some(false)));
         for row in rows {
             partners.add(row);

@@ -63,7 +63,7 @@ fn one(
     let me = &topology.rows[row];
     let any = nearest(topology, legs, partners, row, |_| true);
     let Some(nearest_rank) = any.iter().map(Candidate::rank).min() else {
-        return no_partner(topology, row, theirs);
+        return no_partner(topology, partners, row, theirs);
     };
     // A NIC without an active port carries nothing, however near it is.
     let usable = nearest(topology, legs, partners, row, |other| {
@@ -80,7 +80,7 @@ fn one(
     };
     let best: Vec<&Candidate> = usable.iter().filter(|c| c.rank() == rank).collect();
     let Some(pick) = best.iter().min_by_key(|c| (taken[c.row], c.row)) else {
-        return no_partner(topology, row, theirs);
+        return no_partner(topology, partners, row, theirs);
     };
     let partner = &topology.rows[pick.row];
     let unplaced = partners
@@ -92,7 +92,7 @@ fn one(
                 "{} may be nearer than {}: this source omits the bridges above it",
                 topology.rows[unplaced].name, partner.name
             ),
-            ..no_partner(topology, row, theirs)
+            ..no_partner(topology, partners, row, theirs)
         };
     }
     let (verdict, reason) = judge(
@@ -186,15 +186,14 @@ fn nearest(
     Vec::new()
 }
 
-fn no_partner(topology: &Topology<'_>, row: usize, theirs: Kind) -> Match {
+fn no_partner(topology: &Topology<'_>, partners: &Partners<'_>, row: usize, theirs: Kind) -> Match {
     let name = &topology.rows[row].name;
-    let others = topology.rows_of(theirs).count();
-    let reason = match (theirs, others, topology.rows[row].software) {
+    let reason = match (theirs, partners.are_absent, topology.rows[row].software) {
         (_, _, true) => {
             format!("{name} is a software device: GPUDirect RDMA needs a NIC")
         }
-        (Kind::Gpu, 0, _) => "there is no GPU".to_owned(),
-        (_, 0, _) => match topology.facts.rdma.known() {
+        (Kind::Gpu, true, _) => "there is no GPU".to_owned(),
+        (_, true, _) => match topology.facts.rdma.known() {
             Some(_) => "there is no RDMA device".to_owned(),
             None => "the source does not show RDMA devices".to_owned(),
         },

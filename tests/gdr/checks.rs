@@ -9,6 +9,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 
 use crate::support::{Gdr, Machine, merge, scratch};
 use serde::Deserialize;
@@ -216,23 +217,25 @@ fn failure(case: &Case, report: &Value) -> Option<String> {
 #[test]
 fn cases_have_expected_findings() {
     let cases = cases();
-    let reports = reports(&cases);
     let wrong: Vec<String> = cases
         .iter()
-        .zip(&reports)
+        .zip(&*REPORTS)
         .filter_map(|(case, report)| failure(case, report))
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
-    fixes_can_be_pasted(&reports);
+    fixes_can_be_pasted(&REPORTS);
 }
 
 #[test]
 #[ignore = "needs python3-jsonschema"]
 fn reports_match_schema() {
-    match_schema(&Value::from(reports(&cases())));
+    match_schema(&Value::from(REPORTS.clone()));
 }
 
-/// The reports of all cases, computed by one thread per CPU.
+/// The reports of all cases, for several tests.
+static REPORTS: LazyLock<Vec<Value>> = LazyLock::new(|| reports(&cases()));
+
+/// Computes reports by one thread per CPU.
 fn reports(cases: &[Case]) -> Vec<Value> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let share = cases.len().div_ceil(threads).max(1);

@@ -416,7 +416,11 @@ impl Communicator {
     }
 
     fn peer(&self, rank: u32) -> Result<&Arc<Peer>, Error> {
-        self.peers.get(&rank).ok_or_else(|| Error::NoPeer { rank })
+        // Every request comes here: an error that is made and dropped costs as much as the search.
+        match self.peers.get(&rank) {
+            Some(peer) => Ok(peer),
+            None => Err(Error::NoPeer { rank }),
+        }
     }
 
     fn bootstrap(&self) -> MutexGuard<'_, Box<dyn Bootstrap>> {
