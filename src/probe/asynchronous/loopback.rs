@@ -12,6 +12,7 @@ use gdsync::{Program, Watched};
 use gpu::{Allocation, Check, DeviceMemory};
 
 use super::plan::cpu_messages;
+use super::polls;
 use super::queues::Queues;
 use super::session::Session;
 use super::settings::{BATCHES, Order, Series};
@@ -289,15 +290,12 @@ impl Loop {
     ) -> Result<(Instant, Option<String>), StepError> {
         let watched = batch.waits.iter().map(Watched::completion).collect();
         let guard = session.watchdog.watch(watched, session.timeout);
-        let begun = Instant::now();
-        while !batch.done.is_done()? {
-            if begun.elapsed() > session.timeout * 4 {
-                return Err(StepError::Late {
-                    what: "the end of a stream that was released",
-                    timeout: session.timeout * 4,
-                });
-            }
-            std::hint::spin_loop();
+        let timeout = session.timeout * 4;
+        if !polls::until(timeout, || Ok(batch.done.is_done()?))? {
+            return Err(StepError::Late {
+                what: "the end of a stream that was released",
+                timeout,
+            });
         }
         let ended = Instant::now();
         if let Some(released) = guard.finish().first() {

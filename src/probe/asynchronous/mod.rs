@@ -11,6 +11,7 @@ mod parent;
 mod pingpong;
 mod plan;
 mod poll;
+mod polls;
 mod queues;
 mod register;
 mod session;

@@ -1,7 +1,7 @@
 //! A queue pair, connected to itself or to that of another process, and its registered memory.
 
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gdsync::hca::mlx5::Mlx5Hca;
 use gdsync::hca::port::Options;
@@ -14,6 +14,7 @@ use gdsync::{MemoryLocation, Place};
 use gpu::{Allocation, DeviceMemory, pointer};
 use verbs::Context;
 
+use super::polls;
 use super::session::Session;
 use super::settings::Transport;
 use super::task::HcaChoice;
@@ -226,14 +227,7 @@ impl Queues {
 
     /// Polls until a message arrives; false after the timeout.
     pub fn arrives(&mut self, timeout: Duration) -> Result<bool, StepError> {
-        let begun = Instant::now();
-        while self.completed()? == 0 {
-            if begun.elapsed() > timeout {
-                return Ok(false);
-            }
-            std::hint::spin_loop();
-        }
-        Ok(true)
+        polls::until(timeout, || Ok(self.completed()? > 0))
     }
 }
 

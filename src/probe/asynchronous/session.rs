@@ -6,6 +6,7 @@ use gdrcopy::{BackendKind, Gdr};
 use gdsync::{Allocator, MemoryLocation, Place, Program, Watchdog, Watched};
 use gpu::{Allocation, Compare, DeviceMemory, Gpu, Pattern, Stream, StreamCapabilities};
 
+use super::polls;
 use super::task::{HcaChoice, Task};
 use crate::model::ProbedGpu;
 use crate::probe::events::Reporter;
@@ -14,8 +15,6 @@ use crate::probe::verdict::Subject;
 
 /// The watchdog releases a stream that waits longer for one word.
 pub const TIMEOUT: Duration = Duration::from_millis(1500);
-/// Polls between timeout checks.
-const POLLS: u32 = 1024;
 /// Bytes for words at each location.
 const WORDS: usize = 64 << 10;
 
@@ -171,17 +170,5 @@ pub fn wait_for_word(
     value: u32,
     timeout: Duration,
 ) -> Result<bool, StepError> {
-    let begun = Instant::now();
-    let mut polls = 0_u32;
-    while place.load_u32(offset)? != value {
-        polls = polls.wrapping_add(1);
-        if polls.is_multiple_of(POLLS) {
-            if begun.elapsed() > timeout {
-                return Ok(false);
-            }
-            std::thread::yield_now();
-        }
-        std::hint::spin_loop();
-    }
-    Ok(true)
+    polls::until(timeout, || Ok(place.load_u32(offset)? == value))
 }

@@ -11,6 +11,7 @@ use gdsync::{MemoryLocation, Place};
 use gpu::{Batches, PostEnd, Posted, Posting, message_word};
 
 use super::cases::{Case, Ringing};
+use crate::probe::asynchronous::polls::Polls;
 use crate::probe::asynchronous::queues::allocate;
 use crate::probe::asynchronous::session::Session;
 use crate::probe::failure::StepError;
@@ -222,7 +223,7 @@ impl Bench {
 
 /// Copies doorbells from a word to the register.
 fn assist(word: &Place, register: &Place, stop: &AtomicBool) {
-    let mut last = 0;
+    let (mut last, mut polls) = (0, Polls::default());
     while !stop.load(Ordering::Relaxed) {
         // Words of pinned memory: neither access fails.
         match word.load_u64(0) {
@@ -230,7 +231,9 @@ fn assist(word: &Place, register: &Place, stop: &AtomicBool) {
                 last = value;
                 let _ = register.store_u64(0, value);
             }
-            _ => std::hint::spin_loop(),
+            _ => {
+                polls.pause();
+            }
         }
     }
 }

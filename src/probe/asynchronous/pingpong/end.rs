@@ -8,6 +8,7 @@ use gdsync::hca::sim::{SimHca, socket};
 use gdsync::hca::{Endpoint, Hca};
 use gdsync::queue::Wait;
 
+use super::super::polls::Polls;
 use super::super::queues::Queues;
 use super::super::session::Session;
 use super::super::settings::{MAX_SLOT_BYTES, Series, Transport};
@@ -21,11 +22,6 @@ const STEP: u32 = 1000;
 const SETTLE: Duration = Duration::from_millis(5);
 /// Time for a step: 0.1 s per message, for two processes on a busy emulated machine.
 pub const STEP_TIME: Duration = Duration::from_secs(100);
-/// Polls between checks of the clock and of the other process.
-const POLLS: u32 = 128;
-/// With fewer CPUs than this the polling thread may delay others, so it yields more often.
-const MANY_CPUS: usize = 8;
-const FEW_CPU_POLLS: u32 = 4;
 
 /// The HCA of a process. Software HCAs are connected over the second socket, and have different LIDs.
 pub struct Link {
@@ -43,8 +39,6 @@ pub struct End<'a> {
     pub series: Series,
     /// The number of the next message.
     pub next: u32,
-    /// Polls between checks of the clock.
-    polls: u32,
 }
 
 impl<'a> End<'a> {
@@ -72,10 +66,6 @@ impl<'a> End<'a> {
             peer,
             series,
             next: 0,
-            polls: match std::thread::available_parallelism() {
-                Ok(cpus) if cpus.get() >= MANY_CPUS => POLLS,
-                _ => FEW_CPU_POLLS,
-            },
         })
     }
 
@@ -119,17 +109,15 @@ impl<'a> End<'a> {
     ) -> Result<(), StepError> {
         let timeout = self.session.timeout * 4;
         let begun = Instant::now();
-        let mut polls = 0_u32;
+        let mut polls = Polls::default();
         while !done(self)? {
-            polls = polls.wrapping_add(1);
-            if polls.is_multiple_of(self.polls) {
-                self.peer.peek()?;
-                if begun.elapsed() > timeout {
-                    return Err(self.why(StepError::Late { what, timeout }));
-                }
-                std::thread::yield_now();
+            if !polls.pause() {
+                continue;
             }
-            std::hint::spin_loop();
+            self.peer.peek()?;
+            if begun.elapsed() > timeout {
+                return Err(self.why(StepError::Late { what, timeout }));
+            }
         }
         Ok(())
     }
