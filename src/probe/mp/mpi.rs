@@ -1,17 +1,28 @@
 //! MPI's own figures, for comparison: those of `gdr probe mpi` for host memory, of two ranks.
 
 use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::process::Command;
 
 use mp::launcher::{Launcher, Place, from_environment};
 
-use super::parent::MpiFigures;
 use crate::model::{ProbeReport, ProbeResult, ProbeVerdict};
 use crate::probe::children::{Children, Start, arguments};
 use crate::probe::depth::Terms;
 use crate::probe::mpi::Task;
 use crate::probe::rdma::rendezvous::shortened;
 use crate::probe::scope::ProbeError;
+
+/// How two ranks of MPI are started, for its own figures.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MpiFigures {
+    /// They are left out.
+    None,
+    /// By this launcher.
+    By(PathBuf),
+    /// This process is one of them.
+    Launched(Place),
+}
 
 /// Most characters of a library's version.
 const MAX_VERSION: usize = 40;

@@ -1,9 +1,7 @@
 //! The parent's side: two children on this machine, or one here and one on another.
 
-use std::path::PathBuf;
-
 use super::child::NAME;
-use super::mpi;
+use super::mpi::{self, MpiFigures};
 use super::plan::MAX_ROOM;
 use super::talk::Message;
 use super::task::{HcaChoice, Side, Task};
@@ -31,17 +29,6 @@ pub struct Options {
     /// The other rank: without a device, of this machine.
     pub remote: RemoteEnd,
     pub mpi: MpiFigures,
-}
-
-/// How two ranks of MPI are started, for its own figures.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum MpiFigures {
-    /// They are left out.
-    None,
-    /// By this launcher.
-    By(PathBuf),
-    /// This process is one of them.
-    Launched(mp::launcher::Place),
 }
 
 /// What executes the ranks' queues.
