@@ -412,14 +412,16 @@ fn mp_options(scope: Scope, wanted: &MpProbe, is_live: bool) -> anyhow::Result<m
         // Nothing is measured, so no other machine is needed.
         false => rdma::RemoteEnd::Here(None),
     };
-    let is_launched = matches!(remote, rdma::RemoteEnd::Launched(..)) && mp::is_launched();
+    let launched = match &remote {
+        rdma::RemoteEnd::Launched(..) => mp::launched(),
+        _ => None,
+    };
     let is_here = matches!(remote, rdma::RemoteEnd::Here(_));
     let mpi = match &wanted.mpi {
         _ if wanted.no_mpi => mp::MpiFigures::None,
         Some(launcher) => mp::MpiFigures::By(launcher.clone()),
-        None if is_launched => mp::MpiFigures::Launched,
         None if is_here && !scope.sim => mp::MpiFigures::By("mpirun".into()),
-        None => mp::MpiFigures::None,
+        None => launched.map_or(mp::MpiFigures::None, mp::MpiFigures::Launched),
     };
     Ok(mp::Options {
         hca,

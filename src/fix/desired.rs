@@ -133,8 +133,6 @@ pub enum ChangeTarget {
         /// Edits the present content of `path`, or else that of `from`.
         content: Edit,
     },
-    /// The file does not exist.
-    NoFile { path: String },
     /// A kernel attribute with this value.
     Attribute { path: String, value: String },
     /// Rebuilds an initramfs image and keeps the old one.

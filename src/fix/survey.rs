@@ -148,17 +148,6 @@ impl Survey<'_> {
                 };
                 self.write(path, 0o644, old, new)?
             }
-            ChangeTarget::NoFile { path } => {
-                let old = self.text(path)?;
-                self.files.insert(path.clone(), None);
-                match old {
-                    Some(old) => Some(Action::RemoveFile {
-                        path: file_path(path)?,
-                        old: Digest::of(old.as_bytes()),
-                    }),
-                    None => None,
-                }
-            }
             ChangeTarget::Attribute { path, value } => {
                 let old = self.site.attribute(path)?;
                 match old == *value {

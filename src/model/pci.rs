@@ -92,6 +92,10 @@ impl Ids {
     pub const NVIDIA: u16 = 0x10de;
     /// Mellanox's vendor id, of all ConnectX and BlueField parts.
     pub const MELLANOX: u16 = 0x15b3;
+    /// Broadcom's vendor id.
+    pub const BROADCOM: u16 = 0x14e4;
+    /// Intel's vendor id.
+    pub const INTEL: u16 = 0x8086;
 
     pub fn base_class(&self) -> u8 {
         self.class.to_be_bytes()[1]
@@ -156,14 +160,45 @@ impl Ids {
         self.is_nvidia_gpu() && matches!(self.device, Some(0..0x15f0 | 0x1600..0x1b00))
     }
 
-    /// A virtual function of ConnectX or BlueField, which has a device id of its own: Linux's mlx5_core_pci_table
-    /// (drivers/net/ethernet/mellanox/mlx5/core/main.c, v6.12), where these are `MLX5_PCI_DEV_IS_VF`.
+    /// A virtual function of a NIC with RDMA, by a device id of its own. Linux v6.12, drivers/net/ethernet: `MLX4_PCI_DEV_IS_VF` in
+    /// mellanox/mlx4/main.c, `MLX5_PCI_DEV_IS_VF` in mellanox/mlx5/core/main.c, `NETXTREME_*_VF` in broadcom/bnxt/bnxt.c,
+    /// `IAVF_DEV_ID_ADAPTIVE_VF` in intel/iavf.
     pub fn is_virtual_function(&self) -> bool {
-        self.vendor == Self::MELLANOX
-            && matches!(
-                self.device,
-                Some(0x1012 | 0x1014 | 0x1016 | 0x1018 | 0x101a | 0x101c | 0x101e | 0xa2d3)
-            )
+        let Some(device) = self.device else {
+            return false;
+        };
+        match self.vendor {
+            Self::MELLANOX => matches!(
+                device,
+                0x1002
+                    | 0x1004
+                    | 0x1012
+                    | 0x1014
+                    | 0x1016
+                    | 0x1018
+                    | 0x101a
+                    | 0x101c
+                    | 0x101e
+                    | 0xa2d3
+            ),
+            Self::BROADCOM => matches!(
+                device,
+                0x1606..=0x1609
+                    | 0x16bd
+                    | 0x16c1..=0x16c5
+                    | 0x16cb
+                    | 0x16d3
+                    | 0x16dc
+                    | 0x16e1
+                    | 0x16e5
+                    | 0x16e6
+                    | 0x1806..=0x1809
+                    | 0x1819
+                    | 0xd800
+            ),
+            Self::INTEL => device == 0x1889,
+            _ => false,
+        }
     }
 
     /// The Data Direct function of a ConnectX-8 (pci.ids: 15b3:2100).

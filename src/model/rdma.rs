@@ -137,11 +137,19 @@ pub struct VirtualFunction {
 }
 
 impl VirtualFunction {
+    /// As in `virtual function of 0000:04:00.0`.
+    pub fn label(self) -> String {
+        match self.physical_function {
+            Some(physical) => format!("virtual function of {physical}"),
+            None => "virtual function".to_owned(),
+        }
+    }
+
     /// As in `a virtual function of 0000:04:00.0`.
     pub fn phrase(self) -> String {
         match self.physical_function {
-            Some(physical) => format!("a virtual function of {physical}"),
-            None => "a virtual function whose physical function is on the host".to_owned(),
+            Some(_) => format!("a {}", self.label()),
+            None => format!("a {} whose physical function is on the host", self.label()),
         }
     }
 }

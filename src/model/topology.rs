@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{AcsBits, Bdf, Fact, IdList, LinkState, RootBus};
+use super::{AcsBits, Bdf, Fact, IdList, LinkState, RootBus, VirtualFunction};
 
 /// Kind of a row of the matrix.
 #[derive(
@@ -45,8 +45,8 @@ pub struct Row {
     pub coherent: bool,
     /// Number of active NVLinks; unknown without NVML.
     pub nvlinks: Fact<u32>,
-    /// Physical function, if this is a virtual function.
-    pub physical_function: Option<Bdf>,
+    /// The NIC is a virtual function.
+    pub virtual_function: Option<VirtualFunction>,
     /// A software device over a netdev.
     pub software: bool,
     /// A port is up; none for devices without ports.

@@ -66,11 +66,6 @@ impl Ids {
         kept
     }
 
-    pub(super) fn vendor(&self, vendor: u16) -> Option<Cow<'_, str>> {
-        let line = self.lines(self.vendors.get(&vendor)?).next()?;
-        entry(line, 4).map(|(_, name)| name)
-    }
-
     pub(super) fn device(&self, vendor: u16, device: u16) -> Option<Cow<'_, str>> {
         let section = self.vendors.get(&vendor)?;
         // A vendor has thousands of devices, and a machine may have thousands of one vendor's.
@@ -80,15 +75,6 @@ impl Ids {
             .or_insert_with(|| self.device_lines(section));
         let line = self.bytes.get(lines.get(&device)?.clone())?;
         entry(line, 4).map(|(_, name)| name)
-    }
-
-    pub(super) fn class(&self, base: u8) -> Option<Cow<'_, str>> {
-        let line = self.lines(self.classes.get(&base)?).next()?;
-        entry(line.strip_prefix(b"C ")?, 2).map(|(_, name)| name)
-    }
-
-    pub(super) fn subclass(&self, base: u8, sub: u8) -> Option<Cow<'_, str>> {
-        self.under(self.classes.get(&base)?, 2, sub.into())
     }
 
     pub(super) fn vendors(&self, mut each: impl FnMut(u16, Cow<'_, str>)) {
@@ -139,13 +125,6 @@ impl Ids {
             at = end + 1;
         }
         lines
-    }
-
-    /// The entry `id` one level below a section's first line.
-    fn under(&self, section: &Range<usize>, digits: usize, id: u32) -> Option<Cow<'_, str>> {
-        self.lines(section)
-            .filter_map(|line| entry(line.strip_prefix(b"\t")?, digits))
-            .find_map(|(found, name)| (found == id).then_some(name))
     }
 
     fn lines(&self, section: &Range<usize>) -> impl Iterator<Item = &[u8]> {
@@ -204,8 +183,14 @@ mod tests {
     #[test]
     fn finds_listed_names_only() {
         let ids = Ids::new(TEXT);
-        assert_eq!(ids.vendor(0x10de).as_deref(), Some("NVIDIA Corporation"));
-        assert_eq!(ids.vendor(0x15b3).as_deref(), Some("Mellanox Technologies"));
+        let (mut vendors, mut classes) = (Vec::new(), Vec::new());
+        ids.vendors(|id, name| vendors.push(format!("{id:04x} {name}")));
+        ids.subclasses(|base, sub, name| classes.push(format!("{base:02x}{sub:02x} {name}")));
+        assert_eq!(
+            vendors,
+            ["10de NVIDIA Corporation", "15b3 Mellanox Technologies"]
+        );
+        assert_eq!(classes, ["0302 3D controller"]);
         assert_eq!(
             ids.device(0x10de, 0x2330).as_deref(),
             Some("GH100 [H100 SXM5 80GB]")
@@ -214,12 +199,9 @@ mod tests {
             ids.device(0x10de, 0x2335).as_deref(),
             Some("GH100 [H200 \u{fffd}]")
         );
-        assert_eq!(ids.class(0x03).as_deref(), Some("Display controller"));
-        assert_eq!(ids.subclass(0x03, 0x02).as_deref(), Some("3D controller"));
         assert_eq!(ids.device(0x10de, 0x0001), None);
         assert_eq!(ids.device(0x10de, 0x10de), None);
         assert_eq!(ids.device(0x15b3, 0x0002), None);
-        assert_eq!(ids.subclass(0x03, 0x00), None);
     }
 
     #[test]
@@ -235,8 +217,9 @@ mod tests {
             b"\t1234  x",
         ] {
             let ids = Ids::new(bytes);
-            assert_eq!(ids.vendor(0x10de), None);
-            assert_eq!(ids.class(0x03), None);
+            assert_eq!(ids.device(0x10de, 0x1234), None);
+            ids.vendors(|id, name| panic!("{id:04x} {name}"));
+            ids.subclasses(|base, sub, name| panic!("{base:02x}{sub:02x} {name}"));
         }
     }
 }

@@ -12,7 +12,6 @@ use miniz_oxide::inflate::decompress_to_vec_zlib;
 use serde::Deserialize;
 
 use super::ids::Ids;
-use crate::model::config::Class;
 
 /// The lines of a `pci.ids` for these devices, by vendor, which a snapshot keeps.
 pub fn only_these(system: &[u8], parts: &BTreeMap<u16, BTreeSet<u16>>) -> Vec<u8> {
@@ -89,10 +88,6 @@ impl PciNames {
         })
     }
 
-    pub fn vendor_name(&self, vendor: u16) -> Option<Cow<'_, str>> {
-        self.lists().find_map(|ids| ids.vendor(vendor))
-    }
-
     /// A device's name without the vendor's.
     pub fn device_name(&self, vendor: u16, device: u16) -> Option<Cow<'_, str>> {
         let part = || {
@@ -102,14 +97,6 @@ impl PciNames {
         self.lists()
             .find_map(|ids| ids.device(vendor, device))
             .or_else(part)
-    }
-
-    /// A class's name, as at the start of lspci's lines: the subclass, else the base class.
-    pub fn class_name(&self, class: Class) -> Option<Cow<'_, str>> {
-        let (base, sub) = (class.base(), class.sub());
-        self.lists()
-            .find_map(|ids| ids.subclass(base, sub))
-            .or_else(|| self.lists().find_map(|ids| ids.class(base)))
     }
 
     /// The entry of `profiles/devices.toml`.
@@ -161,23 +148,14 @@ mod tests {
         let system =
             b"10de  Renamed\n\t2330  H100 of the system\nC 03  Display\n\t02  Three dimensions\n";
         let names = PciNames::new(Some(system), PARTS).expect("the list is well formed");
-        assert_eq!(names.vendor_name(0x10de).as_deref(), Some("Renamed"));
         assert_eq!(
             names.device_name(0x10de, 0x2330).as_deref(),
             Some("H100 of the system")
         );
-        assert_eq!(
-            names.class_name(Class(0x030200)).as_deref(),
-            Some("Three dimensions")
-        );
         // Only in the built-in list of 2022.
         assert_eq!(
-            names.vendor_name(0x15b3).as_deref(),
-            Some("Mellanox Technologies")
-        );
-        assert_eq!(
-            names.class_name(Class(0x020700)).as_deref(),
-            Some("Infiniband controller")
+            names.device_name(0x15b3, 0x101e).as_deref(),
+            Some("ConnectX Family mlx5Gen Virtual Function")
         );
         // Newer than the built-in list.
         assert_eq!(
@@ -202,23 +180,51 @@ mod tests {
     #[test]
     fn works_without_system_list() {
         let names = PciNames::new(None, PARTS).expect("the list is well formed");
-        assert_eq!(
-            names.vendor_name(0x10de).as_deref(),
-            Some("NVIDIA Corporation")
-        );
-        assert_eq!(
-            names.class_name(Class(0x030200)).as_deref(),
-            Some("3D controller")
-        );
-        assert_eq!(
-            names.class_name(Class(0x03fe00)).as_deref(),
-            Some("Display controller")
-        );
+        let (mut vendors, mut classes) = (Vec::new(), Vec::new());
+        names.each_vendor(|id, name| vendors.push(format!("{id:04x} {name}")));
+        names.each_subclass(|base, sub, name| classes.push(format!("{base:02x}{sub:02x} {name}")));
+        assert!(vendors.contains(&"10de NVIDIA Corporation".to_owned()));
+        assert!(classes.contains(&"0302 3D controller".to_owned()));
         let part = names.part(0x10de, 0x2901).expect("B200 is listed");
         assert_eq!(
             (part.kind, part.generation.as_str()),
             (PartKind::Gpu, "blackwell")
         );
+    }
+
+    /// The ids come from the kernel's drivers, the names from pci.ids.
+    #[test]
+    fn virtual_functions_are_named_so() {
+        let names = PciNames::new(None, PARTS).expect("the list is well formed");
+        for (vendor, without_rdma) in [
+            // Ethernet alone, and two network processors.
+            (0x15b3, Some(vec![0x0263, 0x7103, 0x7123])),
+            (0x14e4, None),
+            (0x8086, None),
+        ] {
+            let (mut known, mut missing) = (0, Vec::new());
+            names.each_device(vendor, |device, name| {
+                let ids = crate::model::Ids {
+                    vendor,
+                    device: Some(device),
+                    class: 0x02_0000,
+                };
+                let is_named = name.contains("Virtual Function") || name.ends_with(" VF");
+                match (ids.is_virtual_function(), is_named) {
+                    (true, is_named) => {
+                        assert!(is_named, "{ids}: {name}");
+                        known += 1;
+                    }
+                    (false, true) => missing.push(device),
+                    (false, false) => {}
+                }
+            });
+            assert!(known > 0, "{vendor:04x}");
+            assert!(
+                without_rdma.is_none_or(|devices| devices == missing),
+                "{missing:04x?}"
+            );
+        }
     }
 
     #[test]

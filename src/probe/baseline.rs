@@ -176,17 +176,6 @@ pub fn compare(baseline: &ProbeReport, now: &ProbeReport, tolerance: f64) -> Dif
     Diff { changes }
 }
 
-/// The figures that became worse.
-pub fn regressions(changes: &[Change]) -> impl Iterator<Item = &Change> {
-    let regressed = |change: &&Change| {
-        change
-            .figure
-            .as_ref()
-            .is_some_and(|figure| figure.regression)
-    };
-    changes.iter().filter(regressed)
-}
-
 fn one_sided(key: &Key, result: &ProbeResult, kind: ChangeKind) -> Change {
     let text = Some(shown(result));
     let (a, b) = match kind {

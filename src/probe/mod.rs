@@ -56,7 +56,6 @@ enum Request {
     RdmaTogether(rdma::TogetherTask),
     Async(asynchronous::Task),
     Mp(Box<mp::Task>),
-    MpMpi(mp::MpiTask),
     Mpi(Box<mpi::Task>),
 }
 
@@ -86,9 +85,8 @@ pub fn answer_for_parent(arguments: &[String], out: &mut dyn Write) -> Option<io
                     Request::RdmaTogether(task) => answer(&task, out),
                     Request::Async(task) => answer(&task, out),
                     Request::Mp(task) => answer(&*task, out),
-                    Request::MpMpi(task) if task.writes() => answer(&task, out),
-                    Request::MpMpi(task) => answer(&task, &mut io::sink()),
-                    Request::Mpi(task) => answer(&*task, out),
+                    Request::Mpi(task) if task.writes() => answer(&*task, out),
+                    Request::Mpi(task) => answer(&*task, &mut io::sink()),
                 }
             }),
     )

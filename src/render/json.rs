@@ -75,7 +75,9 @@ pub struct Device {
     pub nvlinks: Option<u32>,
     /// A software device over a network device.
     pub software: bool,
-    /// Physical function of a virtual function.
+    /// A virtual function of SR-IOV.
+    pub virtual_function: bool,
+    /// Physical function of a virtual function; null where it is not to be seen, as in a virtual machine.
     pub physical_function: Option<Bdf>,
     /// A port is up; null for devices without ports.
     pub active: Option<bool>,
@@ -169,7 +171,10 @@ fn device(view: &View<'_>, row: &Row) -> Device {
         memory_node: row.memory_node,
         nvlinks: row.nvlinks.known().copied(),
         software: row.software,
-        physical_function: row.physical_function,
+        virtual_function: row.virtual_function.is_some(),
+        physical_function: row
+            .virtual_function
+            .and_then(|function| function.physical_function),
         active: row.active,
     }
 }

@@ -159,8 +159,8 @@ fn device(view: &View<'_>, row: &Row) -> String {
     if row.software {
         text.push_str(" (software)");
     }
-    if let Some(physical) = row.physical_function {
-        text.push_str(&format!(" (virtual function of {physical})"));
+    if let Some(function) = row.virtual_function {
+        text.push_str(&format!(" ({})", function.label()));
     }
     if row.active == Some(false) {
         text.push_str(" (down)");

@@ -1,6 +1,6 @@
 //! The PCI forest: parents, children and links.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::Order as _;
 use crate::model::{Bdf, Fact, Link, LinkState, PciDevice, PortType, RootBus, Why};
@@ -8,7 +8,8 @@ use crate::model::{Bdf, Fact, Link, LinkState, PciDevice, PortType, RootBus, Why
 pub struct Forest<'a> {
     devices: &'a [PciDevice],
     roots: BTreeMap<RootBus, Vec<usize>>,
-    children: BTreeMap<Bdf, Vec<usize>>,
+    /// The bridges with functions below them.
+    parents: BTreeSet<Bdf>,
     /// Roles in the order of the functions; paths need them for every hop.
     roles: Vec<Role>,
 }
@@ -44,11 +45,13 @@ impl<'a> Forest<'a> {
     /// `devices` must be sorted by address.
     pub fn new(devices: &'a [PciDevice]) -> Self {
         let mut roots: BTreeMap<RootBus, Vec<usize>> = BTreeMap::new();
-        let mut children: BTreeMap<Bdf, Vec<usize>> = BTreeMap::new();
+        let mut parents = BTreeSet::new();
         for (at, device) in devices.iter().enumerate() {
             if let Some(place) = device.place.known() {
                 match place.bridges.last() {
-                    Some(parent) => children.entry(*parent).or_default().push(at),
+                    Some(parent) => {
+                        parents.insert(*parent);
+                    }
                     None => roots.entry(place.root).or_default().push(at),
                 }
             }
@@ -56,7 +59,7 @@ impl<'a> Forest<'a> {
         let mut forest = Self {
             devices,
             roots,
-            children,
+            parents,
             roles: Vec::new(),
         };
         forest.roles = forest.roles();
@@ -96,15 +99,6 @@ impl<'a> Forest<'a> {
             .map(|(root, on)| (*root, on.iter().map(|at| &self.devices[*at])))
     }
 
-    /// The functions directly below a bridge.
-    pub fn children(&self, bdf: Bdf) -> impl Iterator<Item = &'a PciDevice> {
-        self.children
-            .get(&bdf)
-            .into_iter()
-            .flatten()
-            .map(|at| &self.devices[*at])
-    }
-
     /// The bridge directly above a function. Must be nearer to the root, so that hand-written cycles terminate.
     pub fn parent(&self, device: &PciDevice) -> Option<&'a PciDevice> {
         let (bridge, above) = device.place.known()?.bridges.split_last()?;
@@ -123,7 +117,7 @@ impl<'a> Forest<'a> {
 
     /// The role, considering the parent's: QEMU's root ports below a switch are downstream ports.
     fn judge(&self, device: &PciDevice, parent: Option<Role>) -> Role {
-        let has_children = self.children.contains_key(&device.bdf);
+        let has_children = self.parents.contains(&device.bdf);
         if !has_children && !device.ids.known().is_some_and(|ids| ids.is_bridge()) {
             return Role::Endpoint;
         }

@@ -99,7 +99,7 @@ fn nic(facts: &Facts, number: usize, rdma: &RdmaDevice) -> Row {
         .map(|ports| ports.iter().filter_map(|port| port.state.known()));
     Row {
         label: rdma.name.clone(),
-        physical_function: rdma.physical_function.present().copied(),
+        virtual_function: facts.virtual_function(rdma),
         software: matches!(rdma.parent, Fact::Known(Some(_))),
         active: states.and_then(|mut states| {
             let mut seen = false;
@@ -146,7 +146,7 @@ fn row(
         memory_node: None,
         coherent: false,
         nvlinks: Fact::Known(0),
-        physical_function: None,
+        virtual_function: None,
         software: false,
         active: None,
     }

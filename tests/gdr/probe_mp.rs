@@ -224,23 +224,35 @@ fn beside_mpi(suffix: &str, backend: &str) {
         .args(SIM)
         .args(["--mpi", &launcher, "--size", "4096", "--format", "json"])
         .run();
-    let of_mpi = |report: &Value, ways: u64| {
-        let found: Vec<&Value> = results(report)
-            .iter()
-            .filter(|result| result["name"].to_string().contains("mp.mpi."))
-            .collect();
-        assert_eq!(found.len(), 2, "{report}");
-        for (result, (name, ways)) in found.iter().zip([("latency", ways), ("bandwidth", 1)]) {
-            assert_eq!(result["name"], format!("mp.mpi.{name}"));
+    let of_mpi = |report: &Value| {
+        let subject = &results(report)[0]["subject"];
+        for (name, verified, unit) in [
+            ("validate.mpi.host", 2 * 4096, ""),
+            ("mp.mpi.latency", 0, "us"),
+            ("mp.mpi.bandwidth", 0, "GB/s"),
+        ] {
+            let mut named = results(report).iter().filter(|one| one["name"] == name);
+            let (Some(result), None) = (named.next(), named.next()) else {
+                panic!("{name}: {report}");
+            };
             assert_eq!(
-                (&result["verdict"], &result["verified"]),
-                (&"ok".into(), &(32 * 5 * ways * 4096).into())
+                (&result["verdict"], &result["verified"], &result["unit"]),
+                (&"ok".into(), &verified.into(), &unit.into())
+            );
+            assert_eq!(
+                result["median"].as_f64().is_some_and(|median| median > 0.0),
+                !unit.is_empty(),
+                "{result}"
+            );
+            assert_eq!(
+                (&result["subject"], &result["bytes"]),
+                (subject, &4096.into())
             );
             let library = result["backend"].as_str().expect("a backend");
             assert!(library.starts_with(backend), "{library}");
         }
     };
-    of_mpi(&json(&run), 2);
+    of_mpi(&json(&run));
 
     // Both processes started by MPI's launcher: the first one has the results.
     let directory = tempfile::tempdir().expect("a directory");
@@ -267,7 +279,7 @@ fn beside_mpi(suffix: &str, backend: &str) {
     let client = reports.iter().find(|report| !results(report).is_empty());
     let client = client.expect("a report with results");
     check(client, &[4096], "cuda-sim+sim-hca");
-    of_mpi(client, 2);
+    of_mpi(client);
 }
 
 #[test]

@@ -32,8 +32,8 @@ pub struct Expect {
     pub verdict: BTreeMap<String, String>,
     /// Type of the IOMMU group of a row.
     pub iommu: BTreeMap<String, String>,
-    /// RDMA devices that are virtual functions.
-    pub virtual_functions: Vec<String>,
+    /// RDMA devices that are virtual functions, and their physical functions if they are to be seen.
+    pub virtual_functions: BTreeMap<String, Option<String>>,
     /// Addresses in sys/bus/pci/devices that must not be followed.
     pub must_not_follow: Vec<String>,
 }

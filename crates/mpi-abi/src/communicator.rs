@@ -1,4 +1,4 @@
-//! A communicator: rank, size, an all-gather with a timeout, and messages of bytes.
+//! A communicator: rank, size, and an all-gather with a timeout.
 
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
@@ -140,49 +140,6 @@ impl Communicator {
         Err(Error::TimedOut {
             function: NAME,
             timeout,
-        })
-    }
-
-    /// `MPI_Send` of bytes to a rank, which must receive them: it has no timeout.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Length`], [`Error::NotInitialized`], [`Error::Failed`].
-    pub fn send(&self, bytes: &[u8], to: u32) -> Result<(), Error> {
-        let (count, rank) = self.arguments(bytes.len(), to)?;
-        let functions = self.mpi.0;
-        // SAFETY: the buffer is readable during the call, which returns when MPI no longer uses it.
-        check("MPI_Send", unsafe {
-            (functions.send)(
-                bytes.as_ptr().cast(),
-                count,
-                functions.byte,
-                rank,
-                0,
-                self.handle,
-            )
-        })
-    }
-
-    /// `MPI_Recv` of bytes from a rank, which must send at most as many: it has no timeout.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::send`].
-    pub fn receive(&self, bytes: &mut [u8], from: u32) -> Result<(), Error> {
-        let (count, rank) = self.arguments(bytes.len(), from)?;
-        let functions = self.mpi.0;
-        // SAFETY: the buffer is exclusively borrowed during the call; the status is MPI_STATUS_IGNORE.
-        check("MPI_Recv", unsafe {
-            (functions.receive)(
-                bytes.as_mut_ptr().cast(),
-                count,
-                functions.byte,
-                rank,
-                0,
-                self.handle,
-                functions.no_status,
-            )
         })
     }
 

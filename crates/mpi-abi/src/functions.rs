@@ -32,9 +32,6 @@ type Iallgather = unsafe extern "C" fn(
     Handle,
     *mut Handle,
 ) -> c_int;
-type Send = unsafe extern "C" fn(*const c_void, c_int, Handle, c_int, c_int, Handle) -> c_int;
-type Receive =
-    unsafe extern "C" fn(*mut c_void, c_int, Handle, c_int, c_int, Handle, usize) -> c_int;
 pub(crate) type Start =
     unsafe extern "C" fn(*mut c_void, c_int, Handle, c_int, c_int, Handle, *mut Handle) -> c_int;
 type SetHandler = unsafe extern "C" fn(Handle, Handle) -> c_int;
@@ -66,8 +63,6 @@ pub(crate) struct Functions {
     pub type_size: OfHandle,
     pub iallgather: Iallgather,
     pub test: Test,
-    pub send: Send,
-    pub receive: Receive,
     pub isend: Start,
     pub irecv: Start,
     /// `MPI_ERRORS_RETURN`.
@@ -396,8 +391,6 @@ impl Functions {
             type_size: find!(library, "MPI_Type_size", OfHandle),
             iallgather: find!(library, "MPI_Iallgather", Iallgather),
             test: find!(library, "MPI_Test", Test),
-            send: find!(library, "MPI_Send", Send),
-            receive: find!(library, "MPI_Recv", Receive),
             isend: find!(library, "MPI_Isend", Start),
             irecv: find!(library, "MPI_Irecv", Start),
             errors_return: match abi {

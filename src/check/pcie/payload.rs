@@ -68,7 +68,7 @@ type Good<'a> = (&'a Row, Bdf, &'a Express);
 
 fn compare<'a>(ctx: &'a Ctx<'_>) -> Comparison<'a> {
     let mut comparison = Comparison::default();
-    for (row, bdf) in own(ctx).filter(|(row, _)| row.physical_function.is_none()) {
+    for (row, bdf) in own(ctx).filter(|(row, _)| row.virtual_function.is_none()) {
         let above = match above(ctx, bdf) {
             Ok(above) => above,
             Err(why) => {
@@ -146,7 +146,7 @@ fn between(ctx: &Ctx<'_>) -> Vec<Judgement> {
         };
         if [a, b]
             .iter()
-            .any(|row| rows[*row].physical_function.is_some())
+            .any(|row| rows[*row].virtual_function.is_some())
         {
             continue;
         }

@@ -142,9 +142,12 @@ fn sharers(ctx: &Ctx<'_>, links: &[Bdf], ends: [usize; 2]) -> Option<(Bdf, Vec<S
         };
         let others: Vec<String> = own(ctx)
             .filter(|(row, bdf)| {
+                let physical = row
+                    .virtual_function
+                    .and_then(|function| function.physical_function);
                 let is_end = ends
                     .iter()
-                    .any(|end| nic(*end) == nic(*bdf) || row.physical_function == Some(*end));
+                    .any(|end| nic(*end) == nic(*bdf) || physical == Some(*end));
                 !is_end && below(*bdf)
             })
             .map(|(row, _)| words::row(row))

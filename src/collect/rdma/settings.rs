@@ -34,7 +34,7 @@ pub fn settings(
             .place
             .present()
             .copied()
-            .filter(|bdf| is_nic(pci, *bdf))
+            .filter(|bdf| is_physical_nic(pci, *bdf))
         else {
             continue;
         };
@@ -52,14 +52,14 @@ pub fn settings(
     }
 }
 
-fn is_nic(pci: &[PciDevice], bdf: Bdf) -> bool {
+fn is_physical_nic(pci: &[PciDevice], bdf: Bdf) -> bool {
     let at = pci.binary_search_by_key(&bdf, |device| device.bdf);
     let device = at.ok().and_then(|at| pci.get(at));
     device.is_some_and(|device| {
         device
             .ids
             .known()
-            .is_some_and(|ids| ids.vendor == Ids::MELLANOX)
+            .is_some_and(|ids| ids.vendor == Ids::MELLANOX && !ids.is_virtual_function())
     })
 }
 

@@ -56,29 +56,9 @@ impl AcsBits {
     /// Request and completion redirect. They are cleared together: completions follow their requests.
     pub const REDIRECT: Self = Self(Self::REQUEST_REDIRECT.0 | Self::COMPLETION_REDIRECT.0);
 
-    /// V: checks that the bus number of a request lies below the port. It does not redirect.
-    pub fn source_validation(self) -> bool {
-        self.has(0)
-    }
-
-    /// B: blocks requests with an already translated address.
-    pub fn translation_blocking(self) -> bool {
-        self.has(1)
-    }
-
     /// R: redirects peer-to-peer requests to the root complex.
     pub fn request_redirect(self) -> bool {
         self.has(2)
-    }
-
-    /// C: redirects peer-to-peer completions without relaxed ordering.
-    pub fn completion_redirect(self) -> bool {
-        self.has(3)
-    }
-
-    /// U: forwards requests upstream even if their target is below the port.
-    pub fn upstream_forwarding(self) -> bool {
-        self.has(4)
     }
 
     /// E: checks the target of a peer-to-peer request in the egress control vector.

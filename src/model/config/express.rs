@@ -69,14 +69,6 @@ impl PortType {
             Self::RootComplexEndpoint | Self::RootComplexEventCollector
         )
     }
-
-    /// A port with a link below it, which redirects peer-to-peer traffic.
-    pub fn leads_down(self) -> bool {
-        matches!(
-            self,
-            Self::RootPort | Self::DownstreamPort | Self::PciToPcie
-        )
-    }
 }
 
 impl fmt::Display for PortType {

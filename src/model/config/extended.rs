@@ -45,23 +45,6 @@ pub struct Aer {
 #[serde(transparent)]
 pub struct UncorrectableErrors(pub u32);
 
-impl UncorrectableErrors {
-    /// Access control blocked a request.
-    pub fn acs_violation(self) -> bool {
-        self.0 & 1 << 21 != 0
-    }
-
-    /// A request was rejected as unsupported.
-    pub fn unsupported_request(self) -> bool {
-        self.0 & 1 << 20 != 0
-    }
-
-    /// A read did not complete.
-    pub fn completion_timeout(self) -> bool {
-        self.0 & 1 << 14 != 0
-    }
-}
-
 impl fmt::Display for UncorrectableErrors {
     /// As lspci writes them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

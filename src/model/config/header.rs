@@ -79,21 +79,6 @@ pub struct Subsystem {
 pub struct Class(pub u32);
 
 impl Class {
-    /// Base class: 0x02 network, 0x03 display, 0x06 bridge.
-    pub fn base(self) -> u8 {
-        (self.0 >> 16) as u8
-    }
-
-    /// Subclass within the base class.
-    pub fn sub(self) -> u8 {
-        (self.0 >> 8) as u8
-    }
-
-    /// Programming interface.
-    pub fn interface(self) -> u8 {
-        self.0 as u8
-    }
-
     /// A host bridge (0x0600), the only class that may have extended space without a PCI Express capability.
     pub fn is_host_bridge(self) -> bool {
         self.0 >> 8 == 0x0600
@@ -112,28 +97,6 @@ impl fmt::Display for Class {
 #[serde(transparent)]
 pub struct Command(pub u16);
 
-impl Command {
-    /// Responds to its I/O BARs.
-    pub fn io(self) -> bool {
-        self.0 & 1 != 0
-    }
-
-    /// Responds to its memory BARs. Without it, no device can access a GPU's memory.
-    pub fn memory(self) -> bool {
-        self.0 & 1 << 1 != 0
-    }
-
-    /// May send requests: DMA and MSI.
-    pub fn bus_master(self) -> bool {
-        self.0 & 1 << 2 != 0
-    }
-
-    /// Legacy interrupts are off.
-    pub fn interrupt_disable(self) -> bool {
-        self.0 & 1 << 10 != 0
-    }
-}
-
 /// Status register (PCIe 7.5.1.1.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
@@ -143,16 +106,6 @@ impl Status {
     /// The function has a capability list.
     pub fn capabilities(self) -> bool {
         self.0 & 1 << 4 != 0
-    }
-
-    /// A request of this function ended with Completer Abort.
-    pub fn received_target_abort(self) -> bool {
-        self.0 & 1 << 12 != 0
-    }
-
-    /// A request of this function ended with Unsupported Request.
-    pub fn received_master_abort(self) -> bool {
-        self.0 & 1 << 13 != 0
     }
 }
 

@@ -22,6 +22,17 @@ impl Noise {
     }
 }
 
+/// The figures that became worse.
+fn regressions(changes: &[Change]) -> impl Iterator<Item = &Change> {
+    let regressed = |change: &&Change| {
+        change
+            .figure
+            .as_ref()
+            .is_some_and(|figure| figure.regression)
+    };
+    changes.iter().filter(regressed)
+}
+
 fn report(results: Vec<ProbeResult>) -> ProbeReport {
     ProbeReport {
         probe: ProbeKind::Host,

@@ -15,6 +15,6 @@ mod session;
 mod talk;
 mod task;
 
-pub use mpi::{MpiTask, is_launched};
-pub use parent::{Hca, MpiFigures, Options};
+pub use mpi::{MpiFigures, launched};
+pub use parent::{Hca, Options};
 pub use task::Task;

@@ -1,14 +1,13 @@
 //! The parent's side: two children on this machine, or one here and one on another.
 
-use std::path::PathBuf;
-
 use super::child::NAME;
-use super::mpi::{self, MpiTask};
+use super::mpi::{self, MpiFigures};
 use super::plan::MAX_ROOM;
 use super::talk::Message;
 use super::task::{HcaChoice, Side, Task};
 use crate::model::{ProbeKind, ProbeReport};
 use crate::probe::children::Children;
+use crate::probe::depth::Terms;
 use crate::probe::machine::{Machine, ProbedNic};
 use crate::probe::processes;
 use crate::probe::rdma::across::{self, Across, RemotePlace, report_impossible};
@@ -30,17 +29,6 @@ pub struct Options {
     /// The other rank: without a device, of this machine.
     pub remote: RemoteEnd,
     pub mpi: MpiFigures,
-}
-
-/// How two ranks of MPI are started, for its own figures.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum MpiFigures {
-    /// They are left out.
-    None,
-    /// By this launcher.
-    By(PathBuf),
-    /// This process is one of them.
-    Launched,
 }
 
 /// What executes the ranks' queues.
@@ -92,16 +80,14 @@ impl Options {
         matches!(self.remote, RemoteEnd::Here(_))
     }
 
-    /// The subject of MPI's figures is that of the first GPU, beside whose figures they stand.
-    fn mpi_task(&self, subject: String) -> MpiTask {
-        let (terms, is_simulated) = (self.scope.terms.clone(), self.scope.sim);
-        MpiTask {
-            subject,
-            sizes: terms.mp_sizes(is_simulated),
-            room: terms.mp_room(is_simulated),
-            is_shared: self.is_here(),
-            terms,
-        }
+    /// Adds MPI's figures beside those of a subject.
+    fn mpi_beside(&self, children: &mut Children<'_>, subject: &str) -> Result<(), ProbeError> {
+        let terms = &self.scope.terms;
+        let terms = Terms {
+            sizes: terms.mp_sizes(self.scope.sim),
+            ..terms.clone()
+        };
+        mpi::beside(children, &self.mpi, subject, terms)
     }
 }
 
@@ -139,9 +125,9 @@ impl Probe for Options {
         }
         if !self.is_here() {
             across::run(self, children, &places)?;
-            if self.mpi == MpiFigures::Launched && children.report.complete {
+            if matches!(self.mpi, MpiFigures::Launched(_)) && children.report.complete {
                 let subject = across_subject(children.report);
-                mpi::beside(children, None, &self.mpi_task(subject))?;
+                self.mpi_beside(children, &subject)?;
             }
             return Ok(());
         }
@@ -158,12 +144,9 @@ impl Probe for Options {
                 return Ok(());
             }
         }
-        match (&self.mpi, places.first()) {
-            (MpiFigures::By(launcher), Some(place)) => {
-                let task = self.mpi_task(place.target.subject.clone());
-                mpi::beside(children, Some(launcher), &task)
-            }
-            _ => Ok(()),
+        match places.first() {
+            Some(place) => self.mpi_beside(children, &place.target.subject),
+            None => Ok(()),
         }
     }
 

@@ -9,10 +9,11 @@ use mpi_abi::Mpi;
 
 use super::buffer::{Buffer, Kind};
 use super::client::{Buffers, Client};
+use super::library::{Candidate, found};
 use super::message::{Hello, hosts};
 use super::opened::{open, open_gpu, probed};
 use super::server::serve;
-use super::task::{Candidate, Library, Part, Task};
+use super::task::{Library, Part, Task};
 use super::trial;
 use super::world::{Ranks, World, simulated};
 use crate::model::{ProbeResult, ProbedMpi};
@@ -35,18 +36,21 @@ impl task::Task for Task {
     }
 
     fn run(&self, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
-        match (&self.library, &self.part) {
-            (Library::Sim, _) => run_simulated(self, reporter),
-            (Library::Files(files), part) => {
-                let output = Redirected::begin().map_err(StepError::Io)?;
-                let mut writer = output.original()?;
-                let mut reporter = Reporter::new(&mut writer, self.terms.timeout);
-                match part {
-                    Part::Trial => trial::run(self, files, &mut reporter),
-                    Part::Rank { launcher, size, .. } => {
-                        run_rank(self, files, (launcher.clone(), *size), &mut reporter)
-                    }
-                }
+        let files = match &self.library {
+            Library::Sim => return run_simulated(self, reporter),
+            Library::Files(files) => files.clone(),
+            Library::Launcher => found(),
+        };
+        let output = Redirected::begin().map_err(StepError::Io)?;
+        let mut writer: Box<dyn io::Write> = match self.writes() {
+            true => Box::new(output.original()?),
+            false => Box::new(io::sink()),
+        };
+        let mut reporter = Reporter::new(&mut *writer, self.terms.timeout);
+        match &self.part {
+            Part::Trial => trial::run(self, &files, &mut reporter),
+            Part::Rank { launcher, size, .. } => {
+                run_rank(self, &files, (launcher.clone(), *size), &mut reporter)
             }
         }
     }
@@ -58,7 +62,7 @@ impl task::Task for Task {
         };
         let backend = match self.library {
             Library::Sim => "mpi-sim",
-            Library::Files(_) => "mpi",
+            Library::Files(_) | Library::Launcher => "mpi",
         };
         let about = Subject::new(&subject, backend);
         Some(about.impossible(name, None, true, self.sentence(error)))
@@ -135,7 +139,7 @@ fn foreign(mpi: &Mpi, launcher: Option<&str>, size: Option<u32>, found: u32) -> 
         .map_or_else(String::new, |file| file.display().to_string());
     StepError::Option(format!(
         "the launcher ({}) started {} processes, and the library {file} ({}) knows {found}: it belongs to another launcher; start gdr \
-         with that one's mpirun, or name this launcher's library with --mpi",
+         with that one's mpirun, or name this launcher's library (gdr probe mpi --mpi FILE)",
         launcher.unwrap_or("unknown"),
         size.unwrap_or(0),
         mpi.version()

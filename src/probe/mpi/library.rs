@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::task::Candidate;
+use serde::{Deserialize, Serialize};
 
 /// Family of an implementation: its launchers, and the names of its library.
 struct Family {
@@ -47,6 +47,15 @@ const DIRECTORIES: [&str; 5] = [
 /// Most processes above this one.
 const MOST: usize = 16;
 
+/// A file that may be the launcher's library.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Candidate {
+    /// A path, or a name for the loader's search.
+    pub file: PathBuf,
+    /// Why this file.
+    pub reason: String,
+}
+
 /// A process above this one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ancestor {
@@ -56,7 +65,7 @@ pub struct Ancestor {
 }
 
 /// The processes above this one, the nearest first.
-pub fn ancestors() -> Vec<Ancestor> {
+fn ancestors() -> Vec<Ancestor> {
     let parent = |process: u32| -> Option<u32> {
         let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
@@ -72,6 +81,12 @@ pub fn ancestors() -> Vec<Ancestor> {
         Some(Ancestor { program, libraries })
     };
     above.take(MOST).filter_map(ancestor).collect()
+}
+
+/// The files to try for the launcher of this process, best first.
+pub fn found() -> Vec<Candidate> {
+    let variable = |name: &str| std::env::var_os(name).is_some();
+    candidates(&ancestors(), &variable, &|file| file.exists())
 }
 
 /// The files to try, best first. `exists` says whether a file is there.

@@ -3,7 +3,8 @@
 use gpu::Gpu;
 use mpi_abi::{Abi, Mpi};
 
-use super::task::{Candidate, Task};
+use super::library::Candidate;
+use super::task::Task;
 use crate::model::ProbedMpi;
 use crate::probe::events::{Event, Reporter};
 use crate::probe::failure::StepError;

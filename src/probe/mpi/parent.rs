@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::library::{ancestors, candidates};
+use super::library::{Candidate, found};
 use super::message::Pair;
-use super::task::{Candidate, Library, Part, Task};
+use super::task::{Library, Part, Task};
 use super::transports::{Situation, VERBOSE, advice, is_verbose, transports};
 use super::trial;
 use crate::model::{ProbeKind, ProbeReport, ProbeVerdict, ProbedMpi};
@@ -123,11 +123,7 @@ impl Options {
                 file: file.clone(),
                 reason: "named with --mpi".to_owned(),
             }],
-            None => candidates(
-                &ancestors(),
-                &|name| std::env::var_os(name).is_some(),
-                &|file| file.exists(),
-            ),
+            None => found(),
         }
     }
 
@@ -258,11 +254,7 @@ impl Run<'_> {
         known: Option<ProbedMpi>,
     ) -> Result<(), ProbeError> {
         let takes = known.as_ref().and_then(|known| known.takes_gpu);
-        let part = Part::Rank {
-            launcher: Some(place.launcher.to_string()),
-            rank: place.rank,
-            size: place.size,
-        };
+        let part = Part::of_rank(place);
         // Where the trial says nothing, the rank itself tries.
         let usable = gpu.clone().filter(|_| takes != Some(false));
         let task = self.task(Library::Files(self.files.clone()), part, usable);

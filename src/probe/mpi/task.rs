@@ -1,10 +1,12 @@
 //! The work of a child of `gdr probe mpi`.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::library::{Candidate, found};
 use crate::probe::depth::Terms;
+use crate::probe::rdma::rendezvous::{Place, from_environment};
 use crate::probe::target::Target;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -16,6 +18,39 @@ pub struct Task {
     pub terms: Terms,
 }
 
+impl Task {
+    /// This process's rank, without a GPU.
+    pub fn of_rank(place: &Place, terms: Terms) -> Self {
+        Self {
+            library: Library::Files(found()),
+            part: Part::of_rank(place),
+            gpu: None,
+            terms,
+        }
+    }
+
+    /// Each of the `ranks` that this launcher starts, without a GPU.
+    pub fn below(launcher: &Path, ranks: u32, terms: Terms) -> Self {
+        Self {
+            library: Library::Launcher,
+            part: Part::Rank {
+                launcher: Some(launcher.display().to_string()),
+                rank: 0,
+                size: Some(ranks),
+            },
+            gpu: None,
+            terms,
+        }
+    }
+
+    /// True if this process writes the output.
+    pub fn writes(&self) -> bool {
+        let place = from_environment(&|name| std::env::var(name).ok());
+        self.library != Library::Launcher
+            || place.is_ok_and(|place| place.is_none_or(|place| place.rank == 0))
+    }
+}
+
 /// Where MPI's functions come from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -24,15 +59,8 @@ pub enum Library {
     Sim,
     /// The first of these files that can be loaded.
     Files(Vec<Candidate>),
-}
-
-/// A file that may be the launcher's library.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Candidate {
-    /// A path, or a name for the loader's search.
-    pub file: PathBuf,
-    /// Why this file.
-    pub reason: String,
+    /// That of the launcher which starts the children themselves. They share its output, and only rank 0 writes.
+    Launcher,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,4 +77,15 @@ pub enum Part {
         /// Number of ranks by the launcher's variables, if they say it.
         size: Option<u32>,
     },
+}
+
+impl Part {
+    /// The rank at this place.
+    pub fn of_rank(place: &Place) -> Self {
+        Self::Rank {
+            launcher: Some(place.launcher.to_string()),
+            rank: place.rank,
+            size: place.size,
+        }
+    }
 }

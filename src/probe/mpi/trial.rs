@@ -7,8 +7,9 @@ use gpu::Pattern;
 use mpi_abi::{Communicator, Memory};
 
 use super::buffer::{Buffer, Kind};
+use super::library::Candidate;
 use super::opened::{open, open_gpu, probed};
-use super::task::{Candidate, Task};
+use super::task::Task;
 use crate::probe::events::{Event, Reporter};
 use crate::probe::failure::StepError;
 use crate::probe::verdict::Subject;

@@ -108,25 +108,28 @@ impl<'a> Cards<'a> {
 
     fn section(&self, at: usize) -> Section {
         let row = &self.topology.rows[at];
-        let virtual_function = row.physical_function.is_some();
+        // Its physical function, which has the model, is drawn too.
+        let is_brief = row
+            .virtual_function
+            .is_some_and(|function| function.physical_function.is_some());
         let title = match row.kind {
             Kind::Gpu => row.name.clone(),
             Kind::Nic | Kind::Nvme => format!("{} {}", row.name, row.label),
         };
         let small = Type::plain(11);
-        let mut lines = vec![(
-            title,
-            Type::bold(if virtual_function { 12 } else { 14 }),
-            Ink::Text,
-        )];
+        let mut lines = vec![(title, Type::bold(if is_brief { 12 } else { 14 }), Ink::Text)];
         let model = self.model(row);
-        if !virtual_function && !model.is_empty() {
+        if !is_brief && !model.is_empty() {
             lines.push((model, small, Ink::Text));
         }
         let place = match row.bdf {
             Some(bdf) => bdf.to_string(),
             None if row.software => "no PCI function".to_owned(),
             None => "unknown PCI function".to_owned(),
+        };
+        let place = match row.virtual_function {
+            Some(_) => format!("{place}, virtual function"),
+            None => place,
         };
         lines.push((place, small, Ink::Grey));
         if row.software {

@@ -202,7 +202,11 @@ fn shows_rows_links_and_warnings() {
                 row.name
             );
             if let Some(bdf) = row.bdf {
-                assert!(texts.contains(&bdf.to_string().as_str()), "{name}: {bdf}");
+                let place = match row.virtual_function {
+                    Some(_) => format!("{bdf}, virtual function"),
+                    None => bdf.to_string(),
+                };
+                assert!(texts.contains(&place.as_str()), "{name}: {place}");
             }
         }
         let forest = &topology.forest;

@@ -78,14 +78,10 @@ pub fn view(config: &Config) -> View {
 fn header_view(header: &Header) -> View {
     let mut view = View::new();
     let mut put = |name: &str, value: String| drop(view.insert(name.to_owned(), value));
-    put(
-        "class",
-        format!("{:02x}{:02x}", header.class.base(), header.class.sub()),
-    );
+    put("class", format!("{:04x}", header.class.0 >> 8));
     put("id", format!("{:04x}:{:04x}", header.vendor, header.device));
     put("revision", format!("{:02x}", header.revision));
-    let command = header.command;
-    let (io, memory, master) = (command.io(), command.memory(), command.bus_master());
+    let [io, memory, master] = [0, 1, 2].map(|bit| header.command.0 & 1 << bit != 0);
     put(
         "control",
         format!(

@@ -10,55 +10,27 @@ use gdsync::{Allocator, Error, MemoryLocation, Watchdog, Watched};
 use gpu::Gpu;
 
 use crate::inside::inside;
-use crate::sides::{SMALL, TIMEOUT, failure};
+use crate::sides::{SMALL, TIMEOUT, errors, failure};
 use crate::{NIC, connected_pair, side};
 
-/// Syndromes of the table: local protection, flushed, remote access, receiver not ready.
-const LOCAL_PROTECTION: u8 = 0x04;
-const FLUSHED: u8 = 0x05;
-const REMOTE_ACCESS: u8 = 0x13;
+/// The syndrome of retries that ran out, by mlx5dv.h.
 const RETRIES: u8 = 0x15;
-const NOT_READY: u8 = 0x16;
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn errors_end_waits_and_flush() {
-    inside("errors::errors_end_waits_and_flush", &NIC, || {
-        for (place, expected) in [("near", LOCAL_PROTECTION), ("far", REMOTE_ACCESS)] {
-            let (mut local, peer) = connected_pair(1, &SMALL(), RetryPolicy::default());
-            let mut piece = local.at(0, 8);
-            let mut remote = peer.region.remote(0);
-            match place {
-                "near" => piece.key ^= 0x100,
-                _ => remote.key ^= 0x100,
-            }
-            // The stream waits for both.
-            local.ring(&Wqe::write(remote, &[piece]).signalled());
-            local.ring(&Wqe::nop().signalled());
-            local.wait_sent();
-            local.wait_sent();
-            local.synchronize();
-            let seen = [local.next_failed().0, local.next_failed().0];
-            assert_eq!(seen, [expected, FLUSHED], "{place}");
+fn of_every_hca() {
+    inside("errors::of_every_hca", &NIC, || {
+        for port in [1, 2] {
+            errors::all(&|policy| connected_pair(port, &SMALL(), policy));
         }
     });
 }
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn retries_run_out() {
-    inside("errors::retries_run_out", &NIC, || {
-        let timeout = RetryPolicy {
-            retries: Some(2),
-            ..RetryPolicy::default()
-        };
-        let (mut local, peer) = connected_pair(2, &SMALL(), timeout);
-        local.ring(&Wqe::send(&[]).inline(b"nobody").signalled());
-        local.wait_sent();
-        local.synchronize();
-        assert_eq!(local.next_failed().0, NOT_READY);
-        drop(peer);
-        let (mut local, peer) = connected_pair(2, &SMALL(), timeout);
+fn no_answer_is_an_error() {
+    inside("errors::no_answer_is_an_error", &NIC, || {
+        let (mut local, peer) = connected_pair(2, &SMALL(), RetryPolicy::default());
         let remote = peer.region.remote(0);
         drop(peer);
         local.ring(&Wqe::write(remote, &[]).inline(b"nowhere").signalled());

@@ -1,11 +1,11 @@
 //! Errors complete with a NIC's syndromes, and no stream waits forever.
 
 use gdsync::hca::{Access, RetryPolicy};
-use gdsync::wire::{DataSegment, Event, RemoteAddress, Wqe};
+use gdsync::wire::{DataSegment, Event, Wqe};
 use serde_json::json;
 
 use crate::machine::{infiniband, on, with};
-use crate::sides::{SMALL, Side, failure};
+use crate::sides::{SMALL, Side, errors, failure};
 use crate::{connected_pair, side};
 
 /// Status of verbs.h, and the syndrome of mlx5dv.h from which rdma-core's mlx5 derives it.
@@ -103,75 +103,26 @@ fn flushes_nops_after_an_error() {
 }
 
 #[test]
-fn unregistered_memory_fails_in_order() {
-    let test = "errors::unregistered_memory_fails_in_order";
-    on(test, &[infiniband()], |_| {
-        let wrong: [fn(&Side) -> DataSegment; 5] = [
-            // Unknown key.
-            |side| DataSegment {
-                key: 0x0bad_0bad,
-                ..side.at(0, 8)
-            },
-            // Across the end, and after it.
-            |side| side.at(8185, 8),
-            |side| side.at(8192, 1),
-            |side| DataSegment {
-                address: side.region.address - 1,
-                ..side.at(0, 8)
-            },
-            |side| DataSegment {
-                address: u64::MAX,
-                ..side.at(0, 8)
-            },
-        ];
-        for wrong in wrong {
-            let (mut local, mut peer) = connected_pair(&SMALL(), RetryPolicy::default());
-            // One doorbell for all three: the last one is valid but not executed.
-            let entries = [
-                Wqe::write(peer.region.remote(0), &[local.at(0, 8)]).signalled(),
-                Wqe::write(peer.region.remote(0), &[local.at(0, 8), wrong(&local)]),
-                Wqe::write(peer.region.remote(64), &[]).inline(b"behind"),
-            ];
-            let [good, bad, behind] = entries.map(|entry| local.pair.send.prepare(&entry).unwrap());
-            let (good, bad) = (good.counter(), bad.counter());
-            local.stream.batch(&behind.operations().unwrap()).unwrap();
-            for _ in 0..3 {
-                local.wait_sent();
-            }
-            local.synchronize();
-            let (first, second) = (local.next_sent(), local.next_sent());
-            assert_eq!(
-                (first.counter, first.event),
-                (good, Event::Sent { opcode: 8 })
-            );
-            assert_eq!((second.counter, failure(&second)), (bad, (0x04, 0)));
-            assert_eq!(local.next_failed(), (0x05, 0));
-            assert_eq!(peer.seen(64, 6), [0; 6]);
-            // The verbs queue pair had no error, but is destroyed: the remote side gets no answer.
-            let orphan = Wqe::write(local.region.remote(0), &[]).inline(b"x");
-            assert_eq!(failure(&peer.sent(&orphan)).0, 0x15);
-        }
+fn of_every_hca() {
+    on("errors::of_every_hca", &[infiniband()], |_| {
+        errors::all(&|policy| connected_pair(&SMALL(), policy));
     });
 }
 
 #[test]
-fn checks_local_access() {
-    let test = "errors::checks_local_access";
+fn unregistered_memory_ends_the_connection() {
+    let test = "errors::unregistered_memory_ends_the_connection";
     on(test, &[infiniband()], |_| {
-        let (mut local, peer) = connected_pair(&SMALL(), RetryPolicy::default());
-        let only_read = local.hca.register(&local.memory, Access::NONE).unwrap();
-        let piece = only_read.segment(0, 8);
-        assert!(
-            local
-                .sent(&Wqe::write(peer.region.remote(0), &[piece]).signalled())
-                .event
-                .failed()
-                .is_none()
-        );
-        assert_eq!(
-            failure(&local.sent(&Wqe::read(peer.region.remote(0), &[piece]))),
-            (0x04, 0)
-        );
+        let (mut local, mut peer) = connected_pair(&SMALL(), RetryPolicy::default());
+        let unknown = DataSegment {
+            key: 0x0bad_0bad,
+            ..local.at(0, 8)
+        };
+        let write = Wqe::write(peer.region.remote(0), &[unknown]);
+        assert_eq!(failure(&local.sent(&write)), (0x04, 0));
+        // The verbs queue pair had no error, but is destroyed: the remote side gets no answer.
+        let orphan = Wqe::write(local.region.remote(0), &[]).inline(b"x");
+        assert_eq!(failure(&peer.sent(&orphan)).0, 0x15);
         // Verbs alone would allow it, because remote write implies local write.
         let (mut local, peer) = connected_pair(&SMALL(), RetryPolicy::default());
         let access = Access {
@@ -184,81 +135,14 @@ fn checks_local_access() {
             failure(&local.sent(&Wqe::read(peer.region.remote(0), &[piece]))),
             (0x04, 0)
         );
-        let (mut local, peer) = connected_pair(&SMALL(), RetryPolicy::default());
-        let gone = local.hca.register(&local.memory, Access::ALL).unwrap();
-        let piece = gone.segment(0, 8);
-        drop(gone);
-        assert_eq!(
-            failure(&local.sent(&Wqe::write(peer.region.remote(0), &[piece]))),
-            (0x04, 0)
-        );
     });
 }
 
 #[test]
-fn checks_remote_access() {
-    let test = "errors::checks_remote_access";
+fn unregistered_receive_fails_in_order() {
+    let test = "errors::unregistered_receive_fails_in_order";
     on(test, &[infiniband()], |_| {
-        let register = |side: &Side, access| {
-            side.hca
-                .register(&side.memory.part(1024, 64).unwrap(), access)
-                .unwrap()
-        };
-        let write = Access {
-            remote_write: true,
-            ..Access::NONE
-        };
-        let outside: [fn(u64, u32) -> RemoteAddress; 3] = [
-            |address, key| RemoteAddress {
-                address: address + 57,
-                key,
-            },
-            |address, key| RemoteAddress {
-                address: address - 1,
-                key,
-            },
-            |address, key| RemoteAddress {
-                address,
-                key: key + 1,
-            },
-        ];
-        for outside in outside {
-            let (mut local, mut peer) = connected_pair(&SMALL(), RetryPolicy::default());
-            let part = register(&peer, write);
-            let inside = Wqe::write(part.remote(56), &[])
-                .inline(b"8 bytes.")
-                .signalled();
-            assert!(local.sent(&inside).event.failed().is_none());
-            assert_eq!(peer.seen(1080, 8), b"8 bytes.");
-            peer.pair.receive.post(&[peer.at(0, 8)]).unwrap();
-            let beyond = Wqe::write(outside(part.address, part.rkey), &[]).inline(b"8 bytes.");
-            assert_eq!(failure(&local.sent(&beyond)).0, 0x13);
-            // The remote queue pair fails too.
-            peer.wait_received();
-            peer.synchronize();
-            assert_eq!(failure(&peer.next_received()).0, 0x05);
-        }
-        let (mut local, peer) = connected_pair(&SMALL(), RetryPolicy::default());
-        let part = register(&peer, write);
-        let read = Wqe::read(part.remote(0), &[local.at(0, 8)]);
-        assert_eq!(failure(&local.sent(&read)).0, 0x13);
-    });
-}
-
-#[test]
-fn unusable_receive_fails_both_sides() {
-    let test = "errors::unusable_receive_fails_both_sides";
-    on(test, &[infiniband()], |_| {
-        let (mut local, mut peer) = connected_pair(&SMALL(), RetryPolicy::default());
-        peer.pair.receive.post(&[peer.at(0, 4)]).unwrap();
-        peer.pair.receive.post(&[peer.at(0, 4)]).unwrap();
-        assert_eq!(
-            failure(&local.sent(&Wqe::send(&[]).inline(b"five!"))).0,
-            0x12
-        );
-        assert_eq!(failure(&peer.next_received()).0, 0x01);
-        assert_eq!(failure(&peer.next_received()).0, 0x05);
-        // Unregistered memory: the receive fails when it is the next one; the one before succeeds.
+        // The receive fails when it is the next one; the one before succeeds.
         let (mut local, mut peer) = connected_pair(&SMALL(), RetryPolicy::default());
         peer.pair.receive.post(&[peer.at(0, 8)]).unwrap();
         let unknown = DataSegment {
@@ -280,8 +164,8 @@ fn unusable_receive_fails_both_sides() {
 }
 
 #[test]
-fn rejects_too_many_sges_and_unaligned_atomics() {
-    let test = "errors::rejects_too_many_sges_and_unaligned_atomics";
+fn rejects_too_many_sges() {
+    let test = "errors::rejects_too_many_sges";
     on(test, &[infiniband()], |_| {
         // More SGEs than the device supports.
         let (mut local, peer) = connected_pair(&SMALL(), RetryPolicy::default());
@@ -299,26 +183,6 @@ fn rejects_too_many_sges_and_unaligned_atomics() {
                 .failed()
                 .is_none()
         );
-        // An unaligned atomic.
-        let remote = peer.region.remote(4);
-        let add = gdsync::wire::Operation::FetchAdd { remote, add: 1 };
-        assert_eq!(
-            failure(&local.sent(&Wqe::new(add, &[local.at(0, 8)]))).0,
-            0x12
-        );
-    });
-}
-
-#[test]
-fn retries_run_out() {
-    let test = "errors::retries_run_out";
-    on(test, &[infiniband()], |_| {
-        let timeout = RetryPolicy {
-            retries: Some(3),
-            ..RetryPolicy::default()
-        };
-        let (mut local, _peer) = connected_pair(&SMALL(), timeout);
-        assert_eq!(failure(&local.sent(&Wqe::send(&[]).inline(b"x"))).0, 0x16);
     });
 }
 

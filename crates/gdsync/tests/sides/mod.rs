@@ -1,6 +1,7 @@
 //! One side of a connection (HCA, queue pair, registered memory, stream of a simulated GPU), and tests for every HCA.
 
 pub mod datagrams;
+pub mod errors;
 pub mod operations;
 
 use std::time::{Duration, Instant};

@@ -15,7 +15,7 @@ use super::sides::{BYTES, Side, datagrams, failure};
 
 /// An HCA that several sides share, with its connections.
 #[derive(Debug, Clone)]
-struct Shared(Arc<SimHca>);
+pub struct Shared(Arc<SimHca>);
 
 impl Hca for Shared {
     fn create(&self, request: &Request) -> Result<QueuePair, Error> {
@@ -43,7 +43,8 @@ fn side(hca: &Shared) -> Side {
     Side::new(&datagrams::request(), |_| Box::new(hca.clone()))
 }
 
-fn hca() -> Shared {
+/// An HCA for sides of their own.
+pub fn hca() -> Shared {
     let allocator = Allocator::new(Gpu::sim(), None);
     Shared(Arc::new(SimHca::new(allocator).unwrap()))
 }

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use gdsync::MemoryLocation;
 use gdsync::hca::sim::{Effect, SimHca};
-use gdsync::hca::{Access, Hca, QueuePair, Request, RetryPolicy};
+use gdsync::hca::{Hca, QueuePair, Request, RetryPolicy};
 use gdsync::wire::{Completion, DataSegment, Event, Operation, Syndrome, Wqe};
 
+use super::datagrams::hca;
 use super::lane::{Registered, TIMEOUT, allocator, bytes, polled, ring, rung, waited};
+use super::sides::{SMALL, Side, errors};
 
 struct Two {
     allocator: gdsync::Allocator,
@@ -139,132 +141,28 @@ fn syndrome_of(two: &mut Two, entry: &Wqe) -> u8 {
 }
 
 #[test]
-fn checks_local_memory() {
-    let readable = |two: &Two| {
-        let place = two.allocator.place(MemoryLocation::Host, 64).unwrap();
-        two.hca.register(&place, Access::NONE).unwrap()
-    };
-    type Wrong = fn(&Two) -> DataSegment;
-    let cases: [(&str, Wrong); 4] = [
-        ("unknown key", |_| DataSegment {
-            length: 1,
-            key: 0x55,
-            address: 0,
-        }),
-        ("beyond its end", |two| two.memory.region.segment(4090, 7)),
-        ("before its start", |two| {
-            two.memory.region.segment(u64::MAX, 2)
-        }),
-        ("another region's key", |two| DataSegment {
-            address: 0x1000,
-            ..two.memory.region.segment(0, 8)
-        }),
-    ];
-    for (what, segment) in cases {
-        for reads in [false, true] {
-            let mut two = two();
-            let (segment, remote) = (segment(&two), two.memory.region.remote(0));
-            let entry = if reads { Wqe::read } else { Wqe::write }(remote, &[segment]);
-            assert_eq!(syndrome_of(&mut two, &entry), 0x04, "{what}, read: {reads}");
-            assert_eq!(bytes(&two.memory.place), [0x5a; 4096]);
-        }
-    }
-    // Memory without write access can be read.
-    let mut two = two();
-    let region = readable(&two);
-    let write = Wqe::write(two.memory.region.remote(0), &[region.segment(0, 64)]).signalled();
-    ring(&mut two.local, &write);
-    assert!(
-        polled(&mut two.local.send_completions)
-            .event
-            .failed()
-            .is_none()
-    );
-    let read = Wqe::read(two.memory.region.remote(0), &[region.segment(0, 64)]);
-    assert_eq!(syndrome_of(&mut two, &read), 0x04);
+fn of_every_hca() {
+    let hca = hca();
+    errors::all(&|policy| {
+        let side = || Side::new(&SMALL(), |_| Box::new(hca.clone()));
+        let (local, peer) = (side(), side());
+        local.connect(&peer, policy);
+        peer.connect(&local, policy);
+        (local, peer)
+    });
 }
 
 #[test]
-fn remote_memory_is_checked() {
-    let rights = [
-        Access {
-            remote_write: false,
-            ..Access::ALL
-        },
-        Access {
-            remote_read: false,
-            ..Access::ALL
-        },
-        Access {
-            remote_atomic: false,
-            ..Access::ALL
-        },
-    ];
-    for (position, access) in rights.into_iter().enumerate() {
-        for operation in 0..3 {
-            let mut two = two();
-            let place = two.allocator.place(MemoryLocation::Host, 64).unwrap();
-            let region = two.hca.register(&place, access).unwrap();
-            let (local, remote) = (two.memory.region.segment(0, 8), region.remote(8));
-            let entry = match operation {
-                0 => Wqe::write(remote, &[local]),
-                1 => Wqe::read(remote, &[local]),
-                _ => Wqe::new(Operation::FetchAdd { remote, add: 1 }, &[local]),
-            };
-            ring(&mut two.local, &entry.signalled());
-            let completion = polled(&mut two.local.send_completions);
-            match operation == position {
-                true => assert_eq!(failed(&completion).0, 0x13),
-                false => assert!(completion.event.failed().is_none(), "{completion:?}"),
-            }
-        }
-    }
-    let outside = [4090, u64::MAX - 3, 1 << 40];
-    for offset in outside {
-        let mut two = two();
-        let write = Wqe::write(two.memory.region.remote(offset), &[]).inline(&[0; 8]);
-        assert_eq!(syndrome_of(&mut two, &write), 0x13);
-    }
+fn atomic_operation_needs_memory() {
     let mut two = two();
-    let place = two.allocator.place(MemoryLocation::Host, 64).unwrap();
-    let gone = two.hca.register(&place, Access::ALL).unwrap();
-    let remote = gone.remote(0);
-    drop(gone);
-    assert_eq!(
-        syndrome_of(&mut two, &Wqe::write(remote, &[]).inline(&[0])),
-        0x13
-    );
-    // The invalid request broke the remote queue pair too.
-    ring(&mut two.peer, &Wqe::nop());
-    assert_eq!(failed(&polled(&mut two.peer.send_completions)).0, 0x05);
-}
-
-#[test]
-fn checks_atomic_alignment_and_length() {
-    let mut unaligned = two();
-    let (local, remote) = (
-        unaligned.memory.region.segment(0, 8),
-        unaligned.memory.region.remote(4),
-    );
-    let entry = Wqe::new(Operation::FetchAdd { remote, add: 1 }, &[local]);
-    assert_eq!(syndrome_of(&mut unaligned, &entry), 0x12);
-    let mut none = two();
-    let remote = none.memory.region.remote(8);
+    let remote = two.memory.region.remote(8);
     let entry = Wqe::new(Operation::FetchAdd { remote, add: 1 }, &[]);
-    assert_eq!(syndrome_of(&mut none, &entry), 0x01);
+    assert_eq!(syndrome_of(&mut two, &entry), 0x01);
 }
 
 #[test]
-fn oversized_message_fails_both_sides() {
+fn receive_without_memory_fails_both_sides() {
     let mut two = two();
-    two.peer
-        .receive
-        .post(&[two.memory.region.segment(0, 8)])
-        .unwrap();
-    assert_eq!(syndrome_of(&mut two, &Wqe::send(&[]).inline(&[0; 9])), 0x12);
-    assert_eq!(failed(&polled(&mut two.peer.receive_completions)).0, 0x01);
-    assert_eq!(bytes(&two.memory.place), [0x5a; 4096]);
-    let mut two = self::two();
     let wrong = DataSegment {
         length: 64,
         key: 0x55,
@@ -276,23 +174,7 @@ fn oversized_message_fails_both_sides() {
 }
 
 #[test]
-fn retries_until_the_limit() {
-    let mut limited = two();
-    assert_eq!(
-        syndrome_of(&mut limited, &Wqe::send(&[]).inline(&[1])),
-        0x16
-    );
-    let mut limited = two();
-    let write = Wqe::write(limited.memory.region.remote(0), &[])
-        .inline(&[1])
-        .immediate(1);
-    assert_eq!(syndrome_of(&mut limited, &write), 0x16);
-    assert_eq!(
-        bytes(&limited.memory.place)[0],
-        0x5a,
-        "not written before there is a receive"
-    );
-
+fn retries_without_limit() {
     let mut unlimited = two();
     let (local, peer) = (unlimited.local.endpoint, unlimited.peer.endpoint);
     unlimited

@@ -12,7 +12,7 @@ mod model;
 mod operations;
 mod process;
 mod programs;
-#[allow(dead_code, reason = "only its datagrams are for this HCA")]
+#[allow(dead_code, reason = "the lanes have the operations")]
 #[path = "../sides/mod.rs"]
 mod sides;
 mod socket;
