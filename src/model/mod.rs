@@ -89,7 +89,8 @@ pub use plan::{
 pub use probe::{
     BYTES, BackendChoice, BackendOutcome, Bucket, CounterChange, GIGABYTES_PER_SECOND,
     MICROSECONDS, MILLIONS_PER_SECOND, MpiTransport, PROBE_SCHEMA, PacketSettings, ProbeKind,
-    ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd, ProbedGpu, ProbedMpi, ProbedPair, ProbedSrd,
+    ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd, ProbedFunction, ProbedGpu, ProbedMpi,
+    ProbedPaging, ProbedPair, ProbedSrd,
 };
 pub use rdma::{
     FirmwareSetting, GidReach, RdmaDevice, RdmaGid, RdmaPort, RdmaStack, RoceSettings,

@@ -368,12 +368,9 @@ fn uses_first_working_memory_path() {
     for (code, words) in [
         (
             95,
-            "the NIC's provider does not support dma-buf registration",
+            "the NIC's provider or driver does not support dma-buf registration",
         ),
-        (
-            93,
-            "the kernel driver does not support dma-buf registration",
-        ),
+        (93, "the kernel does not support dma-buf registration"),
     ] {
         let report = probe(no_dmabuf(code), &[]);
         assert_eq!(
@@ -424,7 +421,8 @@ fn uses_first_working_memory_path() {
 
 /// A GPU with NVLink-C2C, and a NIC with a Data Direct function.
 fn superchip(nics: &Value) -> Bench {
-    let mut patch = json!({"verbs": {"data_direct": "/devices/pci0002:00/0002:00:01.0"}});
+    let mut patch = json!({"verbs": {"data_direct":
+        "/devices/pci0002:00/0002:00:00.0/0002:01:00.0/0002:03:00.0"}});
     merge(&mut patch, nics);
     let gpus = json!({"gpu": {"attributes": {"100": 1}}, "dmabuf_pcie": null});
     Bench::of("two", &patch).with_gpus(&gpus).with_providers()
@@ -464,7 +462,46 @@ fn memory_paths_of_superchip_side_by_side() {
     ] {
         assert!(notes.contains(words), "{words}: {notes}");
     }
-    // With the PCIe mapping on request, and with nothing beside a requested path.
+    // The function that moved the bytes, at the end that was measured by it.
+    let function = json!({"bdf": "0002:03:00.0", "bridges": ["0002:00:00.0", "0002:01:00.0"]});
+    let functions: Vec<(&Value, &Value)> = report
+        .ends()
+        .iter()
+        .filter(|end| end["remote"] == false)
+        .map(|end| (&end["memory_path"], &end["data_direct"]))
+        .collect();
+    assert_eq!(
+        functions,
+        [
+            (&json!("data-direct"), &function),
+            (&json!("dma-buf"), &Value::Null)
+        ]
+    );
+    // With Data Direct or the PCIe mapping on request, and with nothing beside a requested path.
+    let bench = superchip(&json!({}));
+    let asked = bench.probe(&["--gpu", "0", "--memory-path", "data-direct"]);
+    assert_eq!(
+        (asked.code, &asked.ends()[0]["data_direct"]),
+        (0, &function),
+        "{:#}",
+        asked.value
+    );
+    assert_eq!(asked.ends().len(), 2, "{:#}", asked.value);
+    for result in asked.named("validate.rc.write") {
+        assert_eq!(
+            (&result["backend"], &result["verified"]),
+            (&json!("data-direct"), &result["bytes"]),
+            "{result}"
+        );
+    }
+    let table = bench
+        .gdr()
+        .args(SHORT)
+        .args(["--gpu", "0", "--memory-path", "data-direct"])
+        .run();
+    table.assert_stdout(
+        "GPUDirect RDMA with data-direct by 0002:00:00.0 > 0002:01:00.0 > 0002:03:00.0",
+    );
     let pcie = superchip(&json!({})).probe(&["--gpu", "0", "--memory-path", "dma-buf-pcie"]);
     assert_eq!(
         (pcie.code, &pcie.ends()[0]["memory_path"]),
