@@ -61,6 +61,30 @@ fn a_nic_with_few_inline_bytes() {
 }
 
 #[test]
+fn nics_without_atomics_are_named() {
+    // Both, and the remote one alone.
+    let both = json!({"verbs": {"limits": {"atomic_cap": 0}}});
+    let remote = json!({"verbs": {"devices": [
+        {"name": "mlx5_0"},
+        {"name": "mlx5_1", "limits": {"atomic_cap": 0}},
+    ]}});
+    for (patch, whose) in [(both, "local"), (remote, "remote")] {
+        let report = Bench::of("two", &patch).probe(&TWO);
+        assert_eq!(report.code, 0, "{:#}", report.value);
+        assert!(report.named("validate.rc.fetch-add").is_empty());
+        assert!(report.named("validate.rc.compare-swap").is_empty());
+        assert!(!report.named("validate.rc.write").is_empty());
+        let notes = report.value["notes"].to_string();
+        let expected = format!(
+            "atomic operations are not verified: the {whose} NIC reports none (ibv_query_device)"
+        );
+        assert!(notes.contains(&expected), "{notes}");
+    }
+    let sound = Bench::of("two", &json!({})).probe(&TWO);
+    assert!(!sound.value["notes"].to_string().contains("atomic"));
+}
+
+#[test]
 fn iwarp_is_named() {
     let report = Bench::of("two", &json!({"verbs": {"iwarp": true}})).probe(&HOST);
     let reason = report.reason();

@@ -208,7 +208,9 @@ fn without(ctx: &Ctx<'_>, nic: &RdmaDevice, what: &str, advice: &str) -> Judgeme
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{Edit, NIC, assert_outcome, assert_says, bind, machine, only};
+    use crate::check::testing::{
+        Edit, NIC, assert_fix_says, assert_outcome, assert_says, bind, machine, only,
+    };
     use crate::model::{Facts, Outcome, VerbsDevice, VerbsError, Why};
 
     fn with(change: impl FnOnce(&mut Verbs)) -> Facts {
@@ -247,6 +249,32 @@ mod tests {
             assert_eq!(found.outcome, Outcome::Warn);
             assert_says(&found, &format!("errno {errno}"));
         }
+    }
+
+    #[test]
+    fn versions_are_those_of_the_driver() {
+        for (function, versions) in [
+            (
+                "bnxt_en",
+                "bnxt_re registers dma-bufs from Linux 6.6 and rdma-core 48 on",
+            ),
+            (
+                "ice",
+                "irdma registers dma-bufs from Linux 6.3 and rdma-core 45 on",
+            ),
+            (
+                "newnic",
+                "mlx5 34, efa 38, irdma 45, bnxt_re 48, mana 57, ionic 61",
+            ),
+        ] {
+            let mut facts = without_peermem(answering(DmabufAnswer::Refuses(95)));
+            bind(&mut facts, NIC, Some(function));
+            assert_fix_says(&only("rdma.core", &facts), versions);
+        }
+        let check = super::super::CHECKS
+            .iter()
+            .find(|check| check.id == "rdma.core");
+        assert!(check.is_some_and(|check| check.remedy.contains(&dmabuf_providers())));
     }
 
     #[test]

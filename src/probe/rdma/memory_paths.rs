@@ -375,3 +375,58 @@ pub fn advised(failure: &StepError) -> String {
         _ => words,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(errno: i32) -> MemoryPathError {
+        MemoryPathError::Verbs(verbs::Error::Register {
+            name: "bnxt_re0".to_owned(),
+            function: "ibv_reg_dmabuf_mr",
+            bytes: 4096,
+            source: std::io::Error::from_raw_os_error(errno),
+        })
+    }
+
+    #[test]
+    fn driver_is_named_as_the_cause() {
+        for (function, memory_path, errno, words) in [
+            (
+                "bnxt_en",
+                "dma-buf",
+                EOPNOTSUPP,
+                "; bnxt_re registers dma-bufs from Linux 6.6 and rdma-core 48 on",
+            ),
+            (
+                "ice",
+                "peermem",
+                EFAULT,
+                "; irdma does not know nvidia-peermem",
+            ),
+            (
+                "erdma",
+                "dma-buf",
+                EOPNOTSUPP,
+                "; erdma registers no dma-buf",
+            ),
+            // Of these errors a driver is not the cause.
+            ("bnxt_en", "peermem", EFAULT, "; no module of the kernel"),
+            (
+                "ice",
+                "dma-buf",
+                ENOTSUPP,
+                "; the GPU's driver does not map",
+            ),
+            (
+                "newnic",
+                "dma-buf",
+                EOPNOTSUPP,
+                "; the NIC's provider or driver",
+            ),
+        ] {
+            let found = advice(NicDriver::of(function), memory_path, &refused(errno));
+            assert!(found.starts_with(words), "{function}: {found}");
+        }
+    }
+}
