@@ -1781,7 +1781,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__rdma)
-            opts="-d -v -h --gpu --sim --quick --full --size --save --baseline --runs --format --listen --rendezvous --secret-file --no-secret --device --remote-device --gid-index --pkey-index --memory --memory-path --all --together --numa --qps --show-perftest --traffic-class --service-level --hop-limit --flow-label --source-port --mtu --ack-timeout --retries --rnr-retries --rnr-timer --static-rate --relaxed-ordering --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-d -v -h --gpu --sim --quick --full --size --save --baseline --runs --format --listen --rendezvous --secret-file --no-secret --device --remote-device --gid-index --pkey-index --memory --memory-path --odp --all --together --numa --qps --show-perftest --traffic-class --service-level --hop-limit --flow-label --source-port --mtu --ack-timeout --retries --rnr-retries --rnr-timer --static-rate --relaxed-ordering --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1935,7 +1935,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__transfer)
-            opts="-d -v -h --gpu --sim --quick --full --size --save --baseline --runs --format --listen --rendezvous --secret-file --no-secret --device --remote-device --gid-index --pkey-index --memory --memory-path --all --together --numa --qps --show-perftest --traffic-class --service-level --hop-limit --flow-label --source-port --mtu --ack-timeout --retries --rnr-retries --rnr-timer --static-rate --relaxed-ordering --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-d -v -h --gpu --sim --quick --full --size --save --baseline --runs --format --listen --rendezvous --secret-file --no-secret --device --remote-device --gid-index --pkey-index --memory --memory-path --odp --all --together --numa --qps --show-perftest --traffic-class --service-level --hop-limit --flow-label --source-port --mtu --ack-timeout --retries --rnr-retries --rnr-timer --static-rate --relaxed-ordering --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

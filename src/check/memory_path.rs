@@ -2,7 +2,7 @@
 
 use crate::check::version::{self, Flavour};
 use crate::check::{Ctx, nics};
-use crate::model::{Area, Fact, Why};
+use crate::model::{Area, Dmabuf, Fact, NicDriver, Why};
 
 pub const MODULE: &str = "/sys/module/nvidia_peermem";
 /// Where the RDMA stack lists its clients.
@@ -91,7 +91,7 @@ pub fn peer_memory(ctx: &Ctx<'_>, provider: Option<&str>) -> PathState {
 
 /// True if the NIC's driver registers memory that a peer memory client resolves.
 pub fn knows_peer_memory(provider: &str) -> bool {
-    !["ice", "i40e", "irdma", "mana", "ionic"].contains(&provider)
+    NicDriver::of(provider).is_none_or(|driver| driver.peer_memory)
 }
 
 /// Fallback if the stack lists no clients: nvidia_peermem uses ib_core or ib_uverbs only if it was
@@ -138,14 +138,11 @@ fn efa_peer_memory(ctx: &Ctx<'_>) -> PathState {
     }
 }
 
-/// First kernel in which mlx5 imports dma-buf.
-const MLX5_SINCE: (u32, u32) = (5, 12);
-/// Kernel in which every other driver named here imports dma-buf; they followed from 5.16 on.
-const ALL_SINCE: (u32, u32) = (6, 18);
+/// First kernel in which a driver imports dma-buf: mlx5's.
+const FIRST_KERNEL: (u32, u32) = (5, 12);
 
 /// The dma-buf memory path: the open modules of 515 and later export, and a driver with
-/// `reg_user_mr_dmabuf` imports (rdma-core: mlx5 34, efa 38, irdma 45, bnxt_re 48, mana 57,
-/// ionic 61).
+/// `reg_user_mr_dmabuf` imports.
 pub fn dma_buf(ctx: &Ctx<'_>, provider: &Fact<String>) -> PathState {
     match version::flavour(ctx.facts) {
         Fact::Known(Some(Flavour::Open)) => {}
@@ -179,7 +176,7 @@ pub fn dma_buf(ctx: &Ctx<'_>, provider: &Fact<String>) -> PathState {
         }
     };
     let kernel = match version::kernel(release) {
-        Some(numbers) if numbers >= MLX5_SINCE => numbers,
+        Some(numbers) if numbers >= FIRST_KERNEL => numbers,
         Some(_) => return PathState::Closed(format!("kernel {release} is older than 5.12")),
         None => {
             return PathState::Unknown(
@@ -190,23 +187,21 @@ pub fn dma_buf(ctx: &Ctx<'_>, provider: &Fact<String>) -> PathState {
         }
     };
     match provider {
-        Fact::Known(name) => match name.as_str() {
-            "efa" | "irdma" | "ice" | "i40e" | "idpf" | "bnxt_en" | "mana" | "ionic"
-                if kernel < ALL_SINCE =>
-            {
-                PathState::Unknown(
-                    Why::NotCovered,
-                    Area::Files,
-                    format!("whether {name} of kernel {release} supports dma-buf"),
-                )
-            }
-            "mlx5_core" | "efa" | "irdma" | "ice" | "i40e" | "idpf" | "bnxt_en" | "mana"
-            | "ionic" => PathState::Open(format!("open modules, {name} supports it")),
-            "mlx4_core" | "erdma" | "hns3" => PathState::Closed(format!("{name} does not take it")),
-            other => PathState::Unknown(
+        Fact::Known(name) => match NicDriver::of(name).map(|driver| driver.dmabuf) {
+            // A distribution's kernel may have a newer driver.
+            Some(Dmabuf::Since { kernel: first, .. }) if kernel < first => PathState::Unknown(
                 Why::NotCovered,
                 Area::Files,
-                format!("whether {other} supports dma-buf"),
+                format!("whether {name} of kernel {release} supports dma-buf"),
+            ),
+            Some(Dmabuf::Since { .. }) => {
+                PathState::Open(format!("open modules, {name} supports it"))
+            }
+            Some(Dmabuf::Never) => PathState::Closed(format!("{name} does not take it")),
+            None => PathState::Unknown(
+                Why::NotCovered,
+                Area::Files,
+                format!("whether {name} supports dma-buf"),
             ),
         },
         Fact::Unknown(why) => PathState::Unknown(*why, Area::Sys, "the NIC's driver".to_owned()),

@@ -125,6 +125,14 @@ pub struct RdmaProbe {
     #[arg(long, value_name = "PATH", value_enum)]
     pub memory_path: Option<RdmaMemoryPath>,
 
+    /// Also measure host memory with on-demand paging (ODP), beside pinned memory
+    ///
+    /// Both ends register it a second time so that no page is pinned; the NIC takes page faults instead. Each operation
+    /// over RC that both NICs offer is verified and measured again, and so is the first touch of pages. Implies --memory
+    /// host: GPU memory has no on-demand paging.
+    #[arg(long, conflicts_with_all = ["all", "listen"])]
+    pub odp: bool,
+
     /// Measure each GPU with each NIC, one figure per pair, to compare path classes
     #[arg(long)]
     pub all: bool,

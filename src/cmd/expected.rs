@@ -151,6 +151,7 @@ fn nics(facts: &Facts, topology: &Topology<'_>) -> Vec<ProbedNic> {
         nics.push(ProbedNic {
             name: device.name.clone(),
             bdf: nic.bdf,
+            driver: function_driver(facts, nic.bdf),
             software: nic.software,
             numa: nic.numa.present().copied(),
             ports: ports.filter_map(port).collect(),
@@ -178,6 +179,12 @@ fn nics(facts: &Facts, topology: &Topology<'_>) -> Vec<ProbedNic> {
     }
     nics.order_by_key(|rdma_device| crate::model::RdmaDevice::natural(&rdma_device.name));
     nics
+}
+
+/// The kernel driver of a function.
+fn function_driver(facts: &Facts, bdf: Option<Bdf>) -> Option<String> {
+    let attributes = facts.device(bdf?)?.attributes.as_ref()?;
+    attributes.driver.known()?.clone()
 }
 
 /// A function and the bridges above it.

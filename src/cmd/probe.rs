@@ -122,9 +122,14 @@ pub fn run(
             session.run(&mp_options(scope, wanted, machine.is_live())?, out, err)
         }
         ProbeWhat::Transfer(wanted) => {
-            if wanted.all || wanted.together || wanted.memory.is_some() || wanted.show_perftest {
+            if wanted.all
+                || wanted.together
+                || wanted.memory.is_some()
+                || wanted.odp
+                || wanted.show_perftest
+            {
                 bail!(
-                    "--all, --together, --memory and --show-perftest are options of gdr probe rdma"
+                    "--all, --together, --memory, --odp and --show-perftest are options of gdr probe rdma"
                 );
             }
             let options = rdma::Options {
@@ -336,6 +341,7 @@ pub fn rdma_options(
 ) -> anyhow::Result<rdma::Options> {
     let kind = match wanted.memory {
         None if wanted.memory_path.is_some() || scope.sim || wanted.all => rdma::MemoryKind::Gpu,
+        None if wanted.odp => rdma::MemoryKind::Host,
         None => rdma::MemoryKind::Best,
         Some(RdmaMemory::Host) => rdma::MemoryKind::Host,
         Some(RdmaMemory::Huge) => rdma::MemoryKind::Huge,
@@ -347,6 +353,11 @@ pub fn rdma_options(
     }
     if kind != rdma::MemoryKind::Gpu && wanted.memory_path.is_some() {
         bail!("--memory-path needs GPU memory: omit --memory, or use --memory gpu");
+    }
+    if wanted.odp && kind != rdma::MemoryKind::Host {
+        bail!(
+            "--odp is for host memory, whose pages the kernel finds for the NIC: use --memory host, without --sim and --memory-path"
+        );
     }
     let options = rdma::Options {
         kind,
@@ -367,6 +378,7 @@ pub fn rdma_options(
         pkey_index: wanted.pkey_index,
         settings: packets::settings(&wanted.packets)?,
         relaxed_ordering: packets::relaxed_ordering(wanted.packets.relaxed_ordering),
+        on_demand: wanted.odp,
         nodes: wanted.numa.map(chosen_nodes),
         all: wanted.all,
         together: wanted.together,

@@ -6,7 +6,7 @@
 use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest};
 use super::modules;
 use crate::check::{Ctx, Rule, ground};
-use crate::model::{AtBoot, Fact, Operation};
+use crate::model::{AtBoot, Fact, NicDriver, Operation};
 
 pub const FIX: Fix = Fix {
     id: "peermem",
@@ -110,9 +110,12 @@ fn module(ctx: &Ctx<'_>) -> Result<&'static str, String> {
     if provider("efa") {
         return efa(ctx);
     }
-    if let Some(driver) = ["ice", "i40e", "irdma", "idpf", "mana", "ionic"]
-        .into_iter()
-        .find(|name| provider(name))
+    let of_first = ground::rdma_nics(ctx.facts)
+        .next()
+        .map(|nic| ground::nic_driver(ctx.facts, nic));
+    if let Some(Fact::Known(driver)) = of_first
+        && NicDriver::of(&driver).is_some_and(|known| !known.peer_memory)
+        && provider(&driver)
     {
         return Err(format!(
             "The NICs' driver ({driver}) has no peer memory support: dma-buf is their only path to GPU memory (open kernel \

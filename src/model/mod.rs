@@ -23,6 +23,7 @@ mod mapping;
 mod modprobe;
 mod module_files;
 mod network;
+mod nic_driver;
 mod nvml;
 mod operation;
 mod order;
@@ -73,6 +74,7 @@ pub use mapping::{DmaBufTrial, GpuMapping, MappingOutcome, MappingTrial};
 pub use modprobe::{Command, Directive, HiddenFile, Initramfs, Modprobe};
 pub use module_files::{AtBoot, ModuleFile, ModuleFiles};
 pub use network::{CounterGrowth, LinkPause, Network, NetworkInterface, Priorities};
+pub use nic_driver::{Dmabuf, NicDriver, dmabuf_providers};
 pub use nvml::{
     Bar1, FabricRegistration, LinkedPair, NvLink, Nvml, NvmlGpu, NvmlOutcome, NvmlPair,
     P2pCapability, P2pStatus,
@@ -87,7 +89,8 @@ pub use plan::{
 pub use probe::{
     BYTES, BackendChoice, BackendOutcome, Bucket, CounterChange, GIGABYTES_PER_SECOND,
     MICROSECONDS, MILLIONS_PER_SECOND, MpiTransport, PROBE_SCHEMA, PacketSettings, ProbeKind,
-    ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd, ProbedGpu, ProbedMpi, ProbedPair, ProbedSrd,
+    ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd, ProbedFunction, ProbedGpu, ProbedMpi,
+    ProbedPaging, ProbedPair, ProbedSrd,
 };
 pub use rdma::{
     FirmwareSetting, GidReach, RdmaDevice, RdmaGid, RdmaPort, RdmaStack, RoceSettings,

@@ -138,6 +138,9 @@ pub struct ProbedEnd {
     pub gpu: Option<String>,
     /// The NIC, as in `mlx5_0`.
     pub device: String,
+    /// The kernel driver of the NIC's function, as in `mlx5_core`; absent if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
     /// Port number, from 1.
     pub port: u8,
     /// `InfiniBand` or `Ethernet`.
@@ -154,6 +157,9 @@ pub struct ProbedEnd {
     /// What SRD can do, the transport of EFA; absent for other NICs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub srd: Option<ProbedSrd>,
+    /// What the NIC offers for memory with on-demand paging (`ibv_query_device_ex`); absent if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_demand_paging: Option<ProbedPaging>,
     /// The NUMA node that its threads were bound to; absent if they were not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_node: Option<u32>,
@@ -175,6 +181,9 @@ pub struct ProbedEnd {
     /// Each memory path, and why it was or was not chosen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory_paths: Vec<BackendChoice>,
+    /// The function by which the NIC reaches GPU memory with Data Direct; absent for other memory paths.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_direct: Option<ProbedFunction>,
     /// PCI Express path class between GPU and NIC in nvidia-smi's letters; null if unknown.
     pub class: Option<String>,
     /// Bandwidth between GPU and NIC in one direction, bytes per second; null if unknown.
@@ -186,6 +195,14 @@ pub struct ProbedEnd {
     pub rate: Option<u64>,
 }
 
+/// A Data Direct function, as libmlx5 names it (`mlx5dv_get_data_direct_sysfs_path`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProbedFunction {
+    pub bdf: Bdf,
+    /// The bridges above it, the root port first.
+    pub bridges: Vec<Bdf>,
+}
+
 /// What an EFA device reports of SRD queue pairs (`efadv_query_device`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbedSrd {
@@ -195,6 +212,18 @@ pub struct ProbedSrd {
     pub largest_transfer: u32,
     /// Most bytes of a message.
     pub largest_message: u32,
+}
+
+/// What a NIC offers for memory with on-demand paging (ODP): operations by transport, of send, recv, write, read, atomic, srq-recv.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProbedPaging {
+    /// Memory can be registered for it.
+    pub offered: bool,
+    /// One registration may stand for the whole address space.
+    pub implicit: bool,
+    pub rc: Vec<String>,
+    pub uc: Vec<String>,
+    pub ud: Vec<String>,
 }
 
 /// The MPI library of the ranks, and how it was found.

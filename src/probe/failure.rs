@@ -41,9 +41,9 @@ pub enum StepError {
     Mpi(#[from] mpi_abi::Error),
     #[error(transparent)]
     Verbs(#[from] verbs::Error),
-    /// The requested memory path is not available.
+    /// The requested memory path is not available; with advice.
     #[error("GPU memory cannot be registered by {0}")]
-    MemoryPath(&'static str, #[source] verbs::MemoryPathError),
+    MemoryPath(&'static str, #[source] verbs::MemoryPathError, String),
     #[error("a request to the NIC failed")]
     Work(#[source] verbs::Failure),
     /// A failed request, with its description and a hint.

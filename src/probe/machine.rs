@@ -59,6 +59,8 @@ pub struct ProbedNic {
     pub name: String,
     /// `None` for a software device without a PCI function.
     pub bdf: Option<Bdf>,
+    /// The kernel driver of its PCI function, as in `mlx5_core`; none if unknown.
+    pub driver: Option<String>,
     /// Software over a netdev (rxe, siw).
     pub software: bool,
     /// The NUMA node it is on.

@@ -59,6 +59,7 @@ mod probe_rdma;
 mod probe_rdma_counters;
 mod probe_rdma_efa;
 mod probe_rdma_nodes;
+mod probe_rdma_odp;
 mod probe_rdma_packets;
 mod probe_rdma_peers;
 mod probe_rdma_rights;

@@ -61,6 +61,30 @@ fn a_nic_with_few_inline_bytes() {
 }
 
 #[test]
+fn nics_without_atomics_are_named() {
+    // Both, and the remote one alone.
+    let both = json!({"verbs": {"limits": {"atomic_cap": 0}}});
+    let remote = json!({"verbs": {"devices": [
+        {"name": "mlx5_0"},
+        {"name": "mlx5_1", "limits": {"atomic_cap": 0}},
+    ]}});
+    for (patch, whose) in [(both, "local"), (remote, "remote")] {
+        let report = Bench::of("two", &patch).probe(&TWO);
+        assert_eq!(report.code, 0, "{:#}", report.value);
+        assert!(report.named("validate.rc.fetch-add").is_empty());
+        assert!(report.named("validate.rc.compare-swap").is_empty());
+        assert!(!report.named("validate.rc.write").is_empty());
+        let notes = report.value["notes"].to_string();
+        let expected = format!(
+            "atomic operations are not verified: the {whose} NIC reports none (ibv_query_device)"
+        );
+        assert!(notes.contains(&expected), "{notes}");
+    }
+    let sound = Bench::of("two", &json!({})).probe(&TWO);
+    assert!(!sound.value["notes"].to_string().contains("atomic"));
+}
+
+#[test]
 fn iwarp_is_named() {
     let report = Bench::of("two", &json!({"verbs": {"iwarp": true}})).probe(&HOST);
     let reason = report.reason();
@@ -368,12 +392,9 @@ fn uses_first_working_memory_path() {
     for (code, words) in [
         (
             95,
-            "the NIC's provider does not support dma-buf registration",
+            "the NIC's provider or driver does not support dma-buf registration",
         ),
-        (
-            93,
-            "the kernel driver does not support dma-buf registration",
-        ),
+        (93, "the kernel does not support dma-buf registration"),
     ] {
         let report = probe(no_dmabuf(code), &[]);
         assert_eq!(
@@ -424,7 +445,8 @@ fn uses_first_working_memory_path() {
 
 /// A GPU with NVLink-C2C, and a NIC with a Data Direct function.
 fn superchip(nics: &Value) -> Bench {
-    let mut patch = json!({"verbs": {"data_direct": "/devices/pci0002:00/0002:00:01.0"}});
+    let mut patch = json!({"verbs": {"data_direct":
+        "/devices/pci0002:00/0002:00:00.0/0002:01:00.0/0002:03:00.0"}});
     merge(&mut patch, nics);
     let gpus = json!({"gpu": {"attributes": {"100": 1}}, "dmabuf_pcie": null});
     Bench::of("two", &patch).with_gpus(&gpus).with_providers()
@@ -464,7 +486,46 @@ fn memory_paths_of_superchip_side_by_side() {
     ] {
         assert!(notes.contains(words), "{words}: {notes}");
     }
-    // With the PCIe mapping on request, and with nothing beside a requested path.
+    // The function that moved the bytes, at the end that was measured by it.
+    let function = json!({"bdf": "0002:03:00.0", "bridges": ["0002:00:00.0", "0002:01:00.0"]});
+    let functions: Vec<(&Value, &Value)> = report
+        .ends()
+        .iter()
+        .filter(|end| end["remote"] == false)
+        .map(|end| (&end["memory_path"], &end["data_direct"]))
+        .collect();
+    assert_eq!(
+        functions,
+        [
+            (&json!("data-direct"), &function),
+            (&json!("dma-buf"), &Value::Null)
+        ]
+    );
+    // With Data Direct or the PCIe mapping on request, and with nothing beside a requested path.
+    let bench = superchip(&json!({}));
+    let asked = bench.probe(&["--gpu", "0", "--memory-path", "data-direct"]);
+    assert_eq!(
+        (asked.code, &asked.ends()[0]["data_direct"]),
+        (0, &function),
+        "{:#}",
+        asked.value
+    );
+    assert_eq!(asked.ends().len(), 2, "{:#}", asked.value);
+    for result in asked.named("validate.rc.write") {
+        assert_eq!(
+            (&result["backend"], &result["verified"]),
+            (&json!("data-direct"), &result["bytes"]),
+            "{result}"
+        );
+    }
+    let table = bench
+        .gdr()
+        .args(SHORT)
+        .args(["--gpu", "0", "--memory-path", "data-direct"])
+        .run();
+    table.assert_stdout(
+        "GPUDirect RDMA with data-direct by 0002:00:00.0 > 0002:01:00.0 > 0002:03:00.0",
+    );
     let pcie = superchip(&json!({})).probe(&["--gpu", "0", "--memory-path", "dma-buf-pcie"]);
     assert_eq!(
         (pcie.code, &pcie.ends()[0]["memory_path"]),

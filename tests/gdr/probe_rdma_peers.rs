@@ -17,7 +17,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 use serde_json::{Value, json};
 
 /// All that a client is told that does not prove the secret.
-const NO: &[u8] = b"gdrn\0\0\0\x04";
+const NO: &[u8] = b"gdrn\0\0\0\x05";
 /// Within so long the true peer is served.
 const SERVED: Duration = Duration::from_secs(2);
 /// Within so long a side ends whose peer is gone; and what a busy machine takes beyond it.
@@ -188,7 +188,7 @@ fn flood_does_not_block_peer() {
                     if let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
                         // Silent, half a message, or the first message.
                         let _ = stream.write_all(
-                            &b"gdrc\0\0\0\x04xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"[..first * 20],
+                            &b"gdrc\0\0\0\x05xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"[..first * 20],
                         );
                         held.push(stream);
                     }
@@ -334,14 +334,14 @@ fn step() -> BoxedStrategy<Value> {
         kind(),
         number(),
         name(&["one", "both", "staged"]),
-        any::<bool>(),
+        any::<[bool; 2]>(),
         settings(),
     );
     let connect = connect.prop_map(
-        |(transport, pairs, kind, bytes, ways, relaxed_ordering, settings)| {
+        |(transport, pairs, kind, bytes, ways, [relaxed_ordering, on_demand], settings)| {
             json!({"connect": {
                 "transport": transport, "pairs": pairs, "kind": kind, "bytes": bytes, "ways": ways,
-                "relaxed_ordering": relaxed_ordering, "settings": settings,
+                "relaxed_ordering": relaxed_ordering, "on_demand": on_demand, "settings": settings,
             }})
         },
     );
@@ -349,6 +349,9 @@ fn step() -> BoxedStrategy<Value> {
         3 => connect,
         1 => (kind(), number(), any::<u64>()).prop_map(|(kind, bytes, seed)| {
             json!({"verify": {"kind": kind, "bytes": bytes, "seeds": [seed, seed]}})
+        }),
+        1 => (number(), number(), any::<u64>(), time()).prop_map(|(bytes, count, seed, time)| {
+            json!({"first_touch": {"bytes": bytes, "count": count, "seed": seed, "time": time}})
         }),
         1 => flow().prop_map(|flow| json!({"stream": flow})),
         1 => flow().prop_map(|flow| json!({"both": flow})),
@@ -375,13 +378,16 @@ fn message() -> BoxedStrategy<Value> {
     let offer = offer.prop_map(|(lid, mtu, reads, ethernet, half, flag)| {
         json!({"offer": {
             "lid": lid, "gid": "fe80::1", "mtu": mtu, "reads": reads, "ethernet": ethernet, "half": half,
-            "staged": flag, "pinned": flag, "seen": true, "simulated": flag, "relaxed_ordering": flag, "pkey": 0xffff,
+            "staged": flag, "pinned": flag, "seen": true, "simulated": flag, "relaxed_ordering": flag,
+            "atomics": flag, "pkey": 0xffff,
         }})
     });
     // One that is believed: there are 8 bytes, and what is rounded up.
     let fitting = Just(json!({"offer": {
         "lid": 1, "gid": null, "mtu": 4096, "reads": 16, "ethernet": false, "half": 64,
-        "staged": false, "pinned": false, "seen": true, "simulated": false, "relaxed_ordering": true, "pkey": 0xffff,
+        "staged": false, "pinned": false, "seen": true, "simulated": false, "relaxed_ordering": true,
+            "on_demand": {"send": true, "receive": true, "write": true, "read": true, "atomic": true},
+            "atomics": true, "pkey": 0xffff,
     }}));
     let pair = (number(), number(), number())
         .prop_map(|(pair, packet, qkey)| json!({"queue_pair": pair, "psn": packet, "qkey": qkey}));
@@ -524,6 +530,13 @@ fn lie(side: Side, link: Link<'static, Value>, lies: &Lies) -> Result<(), TestCa
 }
 
 const SHORT: [&str; 2] = ["--library-timeout", "3"];
+/// The same with on-demand paging.
+const PAGED: [&str; 3] = ["--library-timeout", "3", "--odp"];
+
+/// A NIC with on-demand paging.
+fn paging() -> Value {
+    json!({"verbs": {"odp": {"rc": ["send", "recv", "write", "read", "atomic"]}}})
+}
 
 #[test]
 fn lying_client_stops_server() {
@@ -534,7 +547,7 @@ fn lying_client_stops_server() {
     let outcome = runner().run(&lies(&usual), |lies| {
         let (listens, invitation) = match lies.to_transfers {
             true => Side::listening_for_transfers(&json!({}), &SHORT),
-            false => Side::listening(&json!({}), &SHORT),
+            false => Side::listening(&paging(), &SHORT),
         };
         let link = met(&invitation);
         lie(listens, link, &lies)
@@ -548,7 +561,9 @@ fn lying_server_stops_client() {
         json!({"has": {"host": "liar", "ends": [{"subject": "x", "limit": null, "curve": null}]}}),
         json!({"say": [0, {"offer": {
             "lid": 1, "gid": null, "mtu": 4096, "reads": 16, "ethernet": false, "half": 4096,
-            "staged": false, "pinned": false, "seen": true, "simulated": false, "relaxed_ordering": true, "pkey": 0xffff,
+            "staged": false, "pinned": false, "seen": true, "simulated": false, "relaxed_ordering": true,
+            "on_demand": {"send": true, "receive": true, "write": true, "read": true, "atomic": true},
+            "atomics": true, "pkey": 0xffff,
         }}]}),
         json!({"say": [0, {"pairs": [
             [{"queue_pair": 1, "psn": 1, "qkey": 1}], {"address": 4096, "rkey": 1},
@@ -570,7 +585,7 @@ fn lying_server_stops_client() {
         }
         let leads = match lies.to_transfers {
             true => Side::invited_to_transfers(&invitation, &json!({}), &SHORT),
-            false => Side::invited(&invitation, &json!({}), &SHORT),
+            false => Side::invited(&invitation, &paging(), &PAGED),
         };
         let terms = Conditions {
             until: Instant::now() + Duration::from_secs(60),

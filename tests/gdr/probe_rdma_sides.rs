@@ -113,7 +113,7 @@ fn serves_after_invalid_client() {
         stream.write_all(stranger).expect("written");
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).expect("an answer");
-        assert_eq!(answer, b"gdrn\0\0\0\x04");
+        assert_eq!(answer, b"gdrn\0\0\0\x05");
     }
     let wrong = Invitation {
         secret: "1".repeat(64),

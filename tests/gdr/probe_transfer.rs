@@ -212,7 +212,7 @@ fn asked_for_chunks(chunk: u64) -> (Side, Vec<Value>) {
     });
     let purpose = json!({
         "transport": "rc", "pairs": 1, "kind": "send", "bytes": 4096, "ways": "staged", "relaxed_ordering": false,
-        "settings": {
+        "on_demand": false, "settings": {
             "traffic_class": 0, "service_level": 0, "hop_limit": 64, "flow_label": 0, "static_rate": 0, "mtu": null,
             "timeout": 14, "retries": 7, "receiver_retries": 7, "receiver_timer": 12,
         },
@@ -223,7 +223,8 @@ fn asked_for_chunks(chunk: u64) -> (Side, Vec<Value>) {
         json!({"begin": {"number": 0, "subject": "x", "end": 2, "room": 4096}}),
         say(json!({"offer": {
             "lid": 7, "gid": null, "mtu": 4096, "reads": 16, "ethernet": false, "half": 4096,
-            "staged": true, "pinned": true, "seen": false, "simulated": true, "relaxed_ordering": false, "pkey": 0xffff,
+            "staged": true, "pinned": true, "seen": false, "simulated": true, "relaxed_ordering": false,
+            "atomics": true, "pkey": 0xffff,
         }})),
         say(json!({"step": {"connect": purpose}})),
         say(json!({"pairs": [[{"queue_pair": 1, "psn": 1, "qkey": 1}], null]})),

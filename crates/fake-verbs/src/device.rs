@@ -1,12 +1,14 @@
 //! The device list, which lives as long as the library is loaded, and the attributes of a device.
 
-use std::ffi::{c_char, c_int};
-use std::ptr::null_mut;
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr::without_provenance_mut;
 use std::sync::LazyLock;
 
 use ibverbs_sys::{
-    __be64, IBV_NODE_CA, IBV_NODE_RNIC, IBV_NODE_UNSPECIFIED, ibv_context, ibv_context_ops,
-    ibv_device, ibv_device_attr,
+    __be64, IBV_NODE_CA, IBV_NODE_RNIC, IBV_NODE_UNSPECIFIED, IBV_ODP_SUPPORT,
+    IBV_ODP_SUPPORT_ATOMIC, IBV_ODP_SUPPORT_IMPLICIT, IBV_ODP_SUPPORT_READ, IBV_ODP_SUPPORT_RECV,
+    IBV_ODP_SUPPORT_SEND, IBV_ODP_SUPPORT_SRQ_RECV, IBV_ODP_SUPPORT_WRITE, ibv_context,
+    ibv_context_ops, ibv_device, ibv_device_attr, ibv_device_attr_ex, ibv_odp_caps, verbs_context,
 };
 
 use crate::answer::{Errno, infallible, pointer_or_null, put, status};
@@ -123,30 +125,35 @@ pub extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
     pointer_or_null("ibv_open_device", || {
         let index = index(device)?;
         let counter = EventCounter::new()?;
-        let raw = Shared::new(ibv_context {
-            device,
-            ops: ibv_context_ops {
-                poll_cq: Some(completion::poll),
-                req_notify_cq: Some(completion::request_notification),
-                post_send: Some(post::send),
-                post_recv: Some(post::receive),
-                ..ibv_context_ops::default()
+        let raw = Shared::new(verbs_context {
+            query_device_ex: Some(query_device_ex),
+            sz: size_of::<verbs_context>(),
+            context: ibv_context {
+                device,
+                ops: ibv_context_ops {
+                    poll_cq: Some(completion::poll),
+                    req_notify_cq: Some(completion::request_notification),
+                    post_send: Some(post::send),
+                    post_recv: Some(post::receive),
+                    ..ibv_context_ops::default()
+                },
+                cmd_fd: -1,
+                async_fd: counter.number(),
+                num_comp_vectors: 1,
+                // The mark of an extended context.
+                abi_compat: without_provenance_mut(usize::MAX),
+                ..ibv_context::default()
             },
-            cmd_fd: -1,
-            async_fd: counter.number(),
-            num_comp_vectors: 1,
-            // Not all ones: this context is not extended.
-            abi_compat: null_mut(),
-            ..ibv_context::default()
+            ..verbs_context::default()
         });
-        let pointer = raw.pointer();
         let context = Context {
             raw,
             device: index,
             counter,
             events: Default::default(),
         };
-        world().contexts.insert(context.raw.address(), context);
+        let pointer = context.pointer();
+        world().contexts.insert(pointer.addr(), context);
         Ok(pointer)
     })
 }
@@ -195,6 +202,66 @@ pub unsafe extern "C" fn ibv_query_device(
         // SAFETY: the caller's guarantee.
         unsafe { put(out, attributes(device)) }
     })
+}
+
+/// What the old query gives and on-demand paging; all else is 0.
+///
+/// # Safety
+///
+/// `out` is null or valid for a write of `length` bytes.
+unsafe extern "C" fn query_device_ex(
+    context: *mut ibv_context,
+    _input: *const c_void,
+    out: *mut ibv_device_attr_ex,
+    length: usize,
+) -> c_int {
+    status("ibv_query_device_ex", || {
+        let device = world().context(context)?.device;
+        if out.is_null() || length < size_of::<ibv_device_attr>() {
+            return Err(libc::EINVAL);
+        }
+        let all = ibv_device_attr_ex {
+            orig_attr: attributes(device),
+            odp_caps: on_demand_paging(device),
+            ..ibv_device_attr_ex::default()
+        };
+        let known = size_of::<ibv_device_attr_ex>().min(length);
+        let from: *const ibv_device_attr_ex = &raw const all;
+        // SAFETY: the caller's guarantee: as much as both know.
+        unsafe { from.cast::<u8>().copy_to(out.cast(), known) };
+        Ok(())
+    })
+}
+
+/// What a device offers for on-demand paging; nothing unless the machine file says so.
+pub fn on_demand_paging(device: usize) -> ibv_odp_caps {
+    let odp = of_device(device, "odp");
+    if odp.is_null() {
+        return ibv_odp_caps::default();
+    }
+    let bits = |transport: &str| {
+        let bit = |name: &serde_json::Value| match name.as_str() {
+            Some("send") => IBV_ODP_SUPPORT_SEND,
+            Some("recv") => IBV_ODP_SUPPORT_RECV,
+            Some("write") => IBV_ODP_SUPPORT_WRITE,
+            Some("read") => IBV_ODP_SUPPORT_READ,
+            Some("atomic") => IBV_ODP_SUPPORT_ATOMIC,
+            Some("srq_recv") => IBV_ODP_SUPPORT_SRQ_RECV,
+            _ => 0,
+        };
+        let names = odp[transport].as_array();
+        names.map_or(0, |names| names.iter().fold(0, |all, name| all | bit(name)))
+    };
+    let implicit = match odp["implicit"] == true {
+        true => IBV_ODP_SUPPORT_IMPLICIT,
+        false => 0,
+    };
+    ibv_odp_caps {
+        general_caps: u64::from(IBV_ODP_SUPPORT | implicit),
+        rc_odp_caps: bits("rc"),
+        uc_odp_caps: bits("uc"),
+        ud_odp_caps: bits("ud"),
+    }
 }
 
 /// Attributes of a device; those without a value or a default are 0.

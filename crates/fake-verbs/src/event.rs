@@ -101,7 +101,7 @@ impl World {
             .contexts
             .values()
             .filter(|context| context.device == device);
-        let open: Vec<usize> = open.map(|context| context.raw.address()).collect();
+        let open: Vec<usize> = open.map(|context| context.pointer().addr()).collect();
         for context in open {
             let port_num = port.into();
             self.raise_event(context, EVENT_PORT_ERR, Element { port_num }, None);

@@ -7,7 +7,7 @@
 //!
 //! Registered memory must stay mapped, because nothing pins it. Retries (no receiver, no answer) fail at once, or wait if they are
 //! unlimited. Not implemented: shared receive queues, memory windows, multicast, drained send queues (`SQD`, `SQE`), alternate
-//! paths, extended contexts, and PSNs after the first packet.
+//! paths, extended contexts but for `query_device_ex`, and PSNs after the first packet.
 //!
 //! `--features old` omits the functions of `src/newer.rs`, as rdma-core before version 30 does; no real version lacks exactly these.
 //!

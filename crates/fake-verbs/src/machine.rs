@@ -33,6 +33,9 @@
 //! - `data_direct` of a device: the path of its Data Direct function, or the error number of the query (19: it has none). Without it
 //!   the device is not an mlx5 device (`src/mlx5.rs`).
 //! - `iwarp` of a device: if `true`, its kind is that of an iWARP NIC.
+//! - `odp` of a device: it offers on-demand paging: `{"implicit": true, "rc": ["send", "recv", "write", "read", "atomic", "srq_recv"],
+//!   "uc": [], "ud": ["send"]}`. `registration` is the error number of every such registration. Its pages do not count against
+//!   `memlock`. Without `odp` such a registration fails with EOPNOTSUPP.
 //! - `efa` of a device: it is an EFA device (`src/efa.rs`), with SRD and UD queue pairs only, and these members: `caps`, a list of
 //!   `"read"`, `"write"`, `"rnr_retry"`; `max_rdma_size` (1 GiB), `max_message` (8928), `inline_buf_size` (32), `max_sq_wr` (4096),
 //!   `max_rq_wr` (32768). `false` is a device of another vendor.

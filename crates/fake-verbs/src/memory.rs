@@ -19,8 +19,9 @@ const REMOTE_WRITE: u32 = ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0;
 const REMOTE_READ: u32 = ibv_access_flags::IBV_ACCESS_REMOTE_READ.0;
 const REMOTE_ATOMIC: u32 = ibv_access_flags::IBV_ACCESS_REMOTE_ATOMIC.0;
 const ZERO_BASED: u32 = ibv_access_flags::IBV_ACCESS_ZERO_BASED.0;
-/// Without on-demand paging and huge pages.
-const KNOWN: u32 = 0x3f | IBV_ACCESS_OPTIONAL_RANGE;
+const ON_DEMAND: u32 = ibv_access_flags::IBV_ACCESS_ON_DEMAND.0;
+/// Without huge pages.
+const KNOWN: u32 = 0x3f | ON_DEMAND | IBV_ACCESS_OPTIONAL_RANGE;
 
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
@@ -113,11 +114,13 @@ fn register(
     let is_device_memory = ends.iter().any(|at| is_device_memory(*at));
     let has_peer =
         || of_device(device, "peermem") != false && !ends.iter().any(|at| is_out_of_reach(*at));
-    if is_device_memory && !has_peer() {
+    // The kernel looks for pages on demand among those of the process.
+    if is_device_memory && (access & ON_DEMAND != 0 || !has_peer()) {
         return Err(libc::EFAULT);
     }
     let pages = end.next_multiple_of(PAGE) - address as u64 / PAGE * PAGE;
-    let locked = if is_device_memory { 0 } else { pages };
+    let is_pinned = !is_device_memory && access & ON_DEMAND == 0;
+    let locked = if is_pinned { pages } else { 0 };
     world().enter(
         pd,
         (start, address, bytes),
@@ -153,6 +156,9 @@ pub fn register_file(
     if bytes == 0 {
         Mapping::of(file, 0, 0, false)?;
     }
+    if access & ON_DEMAND != 0 {
+        return Err(libc::EINVAL);
+    }
     allow(device, bytes, access)?;
     let mapped = Mapping::of(file, offset, bytes, access & LOCAL_WRITE != 0)?;
     fails("attach")?;
@@ -168,6 +174,16 @@ fn allow(device: usize, bytes: usize, access: u32) -> Result<(), Errno> {
         let can = |ability, flag| if efa_has(device, ability) { flag } else { 0 };
         let able = LOCAL_WRITE | can("read", REMOTE_READ) | can("write", REMOTE_WRITE);
         if access & !(able | IBV_ACCESS_OPTIONAL_RANGE) != 0 {
+            return Err(libc::EOPNOTSUPP);
+        }
+    }
+    if access & ON_DEMAND != 0 {
+        let odp = of_device(device, "odp");
+        let code = odp["registration"].as_i64().filter(|code| *code != 0);
+        if let Some(code) = code {
+            return Err(Errno::try_from(code).unwrap_or(libc::EIO));
+        }
+        if odp.is_null() {
             return Err(libc::EOPNOTSUPP);
         }
     }
@@ -204,12 +220,7 @@ impl World {
     ) -> Result<*mut ibv_mr, Errno> {
         let domain = self.domain(pd)?;
         let (context, device) = (domain.context, domain.device);
-        let context = self
-            .contexts
-            .get(&context)
-            .ok_or(libc::EINVAL)?
-            .raw
-            .pointer();
+        let context = self.contexts.get(&context).ok_or(libc::EINVAL)?.pointer();
         let all: u64 = self.regions.values().map(|region| region.locked).sum();
         let existing = self
             .regions

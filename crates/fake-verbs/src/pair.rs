@@ -52,12 +52,7 @@ impl World {
         let number = *number;
         let handle = world.handle();
         let qp_base = ibv_qp {
-            context: world
-                .contexts
-                .get(&context)
-                .ok_or(libc::EINVAL)?
-                .raw
-                .pointer(),
+            context: world.contexts.get(&context).ok_or(libc::EINVAL)?.pointer(),
             qp_context: wanted.qp_context,
             pd,
             send_cq: wanted.send_cq,

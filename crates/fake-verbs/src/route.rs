@@ -38,12 +38,7 @@ pub unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, to: *mut ibv_ah_attr) ->
         }
         let handle = world.handle();
         let raw = Shared::new(Address {
-            context: world
-                .contexts
-                .get(&context)
-                .ok_or(libc::EINVAL)?
-                .raw
-                .pointer(),
+            context: world.contexts.get(&context).ok_or(libc::EINVAL)?.pointer(),
             pd,
             handle,
         });

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use ibverbs_sys::{
     ibv_ah_attr, ibv_comp_channel, ibv_context, ibv_cq, ibv_gid, ibv_mr, ibv_pd, ibv_qp,
-    ibv_qp_attr, ibv_qp_cap, ibv_qp_ex,
+    ibv_qp_attr, ibv_qp_cap, ibv_qp_ex, verbs_context,
 };
 use rustix::event::EventfdFlags;
 
@@ -105,10 +105,19 @@ pub struct QueuedEvent {
 unsafe impl Send for QueuedEvent {}
 
 pub struct Context {
-    pub raw: Shared<ibv_context>,
+    /// The extended context, of which programs hold the last member.
+    pub raw: Shared<verbs_context>,
     pub device: usize,
     pub counter: EventCounter,
     pub events: VecDeque<QueuedEvent>,
+}
+
+impl Context {
+    pub fn pointer(&self) -> *mut ibv_context {
+        let whole = self.raw.pointer();
+        // SAFETY: alive as long as this value; no reference is made.
+        unsafe { &raw mut (*whole).context }
+    }
 }
 
 pub struct Domain {

@@ -38,6 +38,14 @@ pub type QueryPort = unsafe extern "C" fn(
     length: usize,
 ) -> c_int;
 
+/// `query_device_ex` of an extended context; `input` may be null.
+pub type QueryDeviceEx = unsafe extern "C" fn(
+    context: *mut ibv_context,
+    input: *const c_void,
+    attributes: *mut ibv_device_attr_ex,
+    length: usize,
+) -> c_int;
+
 /// `alloc_parent_domain` of an extended context.
 pub type AllocParentDomain = unsafe extern "C" fn(
     context: *mut ibv_context,
@@ -169,7 +177,7 @@ records! {
         query_rt_values: Uncalled,
         create_cq_ex: Uncalled,
         private: *mut c_void = "priv",
-        query_device_ex: Uncalled,
+        query_device_ex: Option<QueryDeviceEx>,
         ibv_destroy_flow: Uncalled,
         ABI_placeholder2: Uncalled,
         ibv_create_flow: Uncalled,
@@ -249,6 +257,73 @@ records! {
         phys_port_cnt: u8,
     }
 
+    /// What a device offers for memory with on-demand paging (ODP).
+    "struct ibv_odp_caps" struct ibv_odp_caps {
+        general_caps: u64,
+        rc_odp_caps: u32 = "per_transport_caps.rc_odp_caps",
+        uc_odp_caps: u32 = "per_transport_caps.uc_odp_caps",
+        ud_odp_caps: u32 = "per_transport_caps.ud_odp_caps",
+    }
+
+    "struct ibv_tso_caps" struct ibv_tso_caps {
+        max_tso: u32,
+        supported_qpts: u32,
+    }
+
+    "struct ibv_rss_caps" struct ibv_rss_caps {
+        supported_qpts: u32,
+        max_rwq_indirection_tables: u32,
+        max_rwq_indirection_table_size: u32,
+        rx_hash_fields_mask: u64,
+        rx_hash_function: u8,
+    }
+
+    "struct ibv_packet_pacing_caps" struct ibv_packet_pacing_caps {
+        qp_rate_limit_min: u32,
+        qp_rate_limit_max: u32,
+        supported_qpts: u32,
+    }
+
+    "struct ibv_tm_caps" struct ibv_tm_caps {
+        max_rndv_hdr_size: u32,
+        max_num_tags: u32,
+        flags: u32,
+        max_ops: u32,
+        max_sge: u32,
+    }
+
+    "struct ibv_cq_moderation_caps" struct ibv_cq_moderation_caps {
+        max_cq_count: u16,
+        max_cq_period: u16,
+    }
+
+    "struct ibv_pci_atomic_caps" struct ibv_pci_atomic_caps {
+        fetch_add: u16,
+        swap: u16,
+        compare_swap: u16,
+    }
+
+    /// Extended attributes of a device. It grows at its end: a library leaves what it does not know zero.
+    "struct ibv_device_attr_ex" struct ibv_device_attr_ex {
+        orig_attr: ibv_device_attr,
+        comp_mask: u32,
+        odp_caps: ibv_odp_caps,
+        completion_timestamp_mask: u64,
+        hca_core_clock: u64,
+        device_cap_flags_ex: u64,
+        tso_caps: ibv_tso_caps,
+        rss_caps: ibv_rss_caps,
+        max_wq_type_rq: u32,
+        packet_pacing_caps: ibv_packet_pacing_caps,
+        raw_packet_caps: u32,
+        tm_caps: ibv_tm_caps,
+        cq_mod_caps: ibv_cq_moderation_caps,
+        max_dm_size: u64,
+        pci_atomic_caps: ibv_pci_atomic_caps,
+        xrc_odp_caps: u32,
+        phys_port_cnt_ex: u32,
+    }
+
     "struct ibv_port_attr" struct ibv_port_attr {
         state: ibv_port_state::Type,
         max_mtu: ibv_mtu,
@@ -281,6 +356,29 @@ constants! {
         IBV_NODE_CA = 1,
         IBV_NODE_RNIC = 4,
         IBV_NODE_UNSPECIFIED = 7,
+    }
+
+    /// Bits of `ibv_odp_caps::general_caps`.
+    plain ibv_odp_general_caps {
+        IBV_ODP_SUPPORT = 1 << 0,
+        IBV_ODP_SUPPORT_IMPLICIT = 1 << 1,
+    }
+
+    /// Bits of a transport's capabilities in `ibv_odp_caps`.
+    plain ibv_odp_transport_cap_bits {
+        IBV_ODP_SUPPORT_SEND = 1 << 0,
+        IBV_ODP_SUPPORT_RECV = 1 << 1,
+        IBV_ODP_SUPPORT_WRITE = 1 << 2,
+        IBV_ODP_SUPPORT_READ = 1 << 3,
+        IBV_ODP_SUPPORT_ATOMIC = 1 << 4,
+        IBV_ODP_SUPPORT_SRQ_RECV = 1 << 5,
+    }
+
+    /// Whose atomic operations a device's are atomic with.
+    plain ibv_atomic_cap {
+        IBV_ATOMIC_NONE = 0,
+        IBV_ATOMIC_HCA = 1,
+        IBV_ATOMIC_GLOB = 2,
     }
 
     values ibv_port_state {

@@ -7,9 +7,10 @@ use crate::device::{context_of_cq, context_of_qp, context_of_srq, ops};
 use crate::library::not_implemented;
 use crate::{
     _ibv_query_gid_ex, _ibv_query_gid_table, AllocParentDomain, AllocTd, DeallocTd,
-    IBV_ACCESS_OPTIONAL_RANGE, functions, ibv_context, ibv_cq, ibv_gid_entry, ibv_mr,
-    ibv_parent_domain_init_attr, ibv_pd, ibv_port_attr, ibv_qp, ibv_recv_wr, ibv_reg_mr_iova2,
-    ibv_send_wr, ibv_srq, ibv_td, ibv_td_init_attr, ibv_wc, verbs_context,
+    IBV_ACCESS_OPTIONAL_RANGE, QueryDeviceEx, functions, ibv_context, ibv_cq, ibv_device_attr_ex,
+    ibv_gid_entry, ibv_mr, ibv_parent_domain_init_attr, ibv_pd, ibv_port_attr, ibv_qp,
+    ibv_query_device, ibv_recv_wr, ibv_reg_mr_iova2, ibv_send_wr, ibv_srq, ibv_td,
+    ibv_td_init_attr, ibv_wc, verbs_context,
 };
 
 /// Polls completions: returns their number, or a negative number.
@@ -119,6 +120,33 @@ pub unsafe fn ibv_query_port(
     unsafe { attributes.write(ibv_port_attr::default()) };
     // SAFETY: the library's function, with the caller's arguments; it writes the old fields.
     unsafe { query(context, port, attributes) }
+}
+
+/// Extended attributes of a device; a provider without them gives those of [`ibv_query_device`], and zero for all others.
+///
+/// # Safety
+///
+/// The context is null or open, and `attributes` is valid for a write.
+pub unsafe fn ibv_query_device_ex(
+    context: *mut ibv_context,
+    attributes: *mut ibv_device_attr_ex,
+) -> c_int {
+    // SAFETY: valid for a write by the caller's guarantee. An older library leaves the newer fields alone.
+    unsafe { attributes.write(ibv_device_attr_ex::default()) };
+    let offset = offset_of!(verbs_context, query_device_ex);
+    // SAFETY: the context is null or open, and the member is of this type.
+    if let Some(query) = unsafe { member::<QueryDeviceEx>(context, offset) } {
+        let size = size_of::<ibv_device_attr_ex>();
+        // SAFETY: the provider's function, with the structure's size and no input.
+        let errno = unsafe { query(context, std::ptr::null(), attributes, size) };
+        if errno != libc::EOPNOTSUPP && errno != libc::ENOSYS {
+            return errno;
+        }
+        // SAFETY: as above. What the provider wrote before it failed is not an answer.
+        unsafe { attributes.write(ibv_device_attr_ex::default()) };
+    }
+    // SAFETY: the context is null or open, and the member is within the caller's structure.
+    unsafe { ibv_query_device(context, &raw mut (*attributes).orig_attr) }
 }
 
 /// Allocates a thread domain.
@@ -339,6 +367,37 @@ mod tests {
             // SAFETY: the context is part of an extended one.
             assert!(unsafe { extended_query_port(context) }.is_none());
         }
+    }
+
+    unsafe extern "C" fn describes(
+        _: *mut ibv_context,
+        input: *const c_void,
+        attributes: *mut ibv_device_attr_ex,
+        length: usize,
+    ) -> c_int {
+        if !input.is_null() || length != size_of::<ibv_device_attr_ex>() {
+            return libc::EINVAL;
+        }
+        // SAFETY: the test's own structure.
+        unsafe { (*attributes).odp_caps.rc_odp_caps = 31 };
+        0
+    }
+
+    #[test]
+    fn extended_attributes() {
+        let mut whole = extended(size_of::<verbs_context>());
+        whole.query_device_ex = Some(describes);
+        let base: *mut verbs_context = &raw mut whole;
+        let context = base
+            .wrapping_byte_add(offset_of!(verbs_context, context))
+            .cast();
+        let mut attributes = ibv_device_attr_ex::default();
+        // What an earlier call left is no answer.
+        attributes.odp_caps.general_caps = u64::MAX;
+        // SAFETY: the context is part of an extended one.
+        let errno = unsafe { ibv_query_device_ex(context, &mut attributes) };
+        let odp = attributes.odp_caps;
+        assert_eq!((errno, odp.general_caps, odp.rc_odp_caps), (0, 0, 31));
     }
 
     #[test]

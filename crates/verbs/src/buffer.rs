@@ -4,7 +4,7 @@ use std::io;
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use crate::Error;
 
@@ -159,6 +159,21 @@ impl Buffer {
         Ok(())
     }
 
+    /// Gives the whole pages that hold the first `bytes` bytes back to the kernel. All of their bytes are zero afterwards, and the next
+    /// access takes a page fault. A device that pinned them goes on with the old pages; one with on-demand paging takes a fault too.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`], [`Error::Release`]: EINVAL for huge pages.
+    pub fn release(&self, bytes: usize) -> Result<(), Error> {
+        let start = self.at(0, bytes)?;
+        // SAFETY: this value's own mapping, which is private and anonymous: its pages read as zero afterwards. No reference to it exists.
+        let released = unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxDontNeed) };
+        released.map_err(|errno| Error::Release {
+            source: errno.into(),
+        })
+    }
+
     fn at(&self, offset: usize, bytes: usize) -> Result<NonNull<u8>, Error> {
         check(offset, bytes, self.len())?;
         // SAFETY: the offset is within the mapping, or at its end.
@@ -203,6 +218,19 @@ mod tests {
         expected.extend_from_slice(&[0x5a; 900]);
         assert_eq!(seen, expected);
         assert_eq!(buffer.load(4091).expect("inside"), b'e');
+    }
+
+    #[test]
+    fn released_pages_are_zero() {
+        let page = rustix::param::page_size();
+        let buffer = Buffer::new(page * 3, Pages::Ordinary).expect("memory");
+        buffer.fill(0, page * 3, 0x5a).expect("inside");
+        buffer.release(page + 1).expect("released");
+        let mut seen = vec![0xff; page * 3];
+        buffer.read(0, &mut seen).expect("inside");
+        assert!(seen[..page * 2].iter().all(|byte| *byte == 0));
+        assert!(seen[page * 2..].iter().all(|byte| *byte == 0x5a));
+        assert!(buffer.release(page * 3 + 1).is_err());
     }
 
     #[test]

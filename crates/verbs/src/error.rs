@@ -54,6 +54,13 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// The kernel does not take pages back.
+    #[error("cannot give the pages of a buffer back to the kernel")]
+    Release {
+        /// The system error.
+        #[source]
+        source: io::Error,
+    },
     /// A range lies outside its memory.
     #[error("invalid range: {bytes} bytes at offset {offset} of {size}")]
     Range {
@@ -70,6 +77,9 @@ pub enum Error {
     /// Only a simulated GPU's memory is host memory.
     #[error("the memory is not that of a simulated GPU")]
     NotSimulated,
+    /// The kernel finds the pages of host memory only.
+    #[error("on-demand paging is for host memory: GPU memory cannot be registered with it")]
+    OnDemandGpu,
     /// A device cannot register memory.
     #[error("{name} cannot register {bytes} bytes ({function})")]
     Register {

@@ -31,6 +31,7 @@ mod gid;
 mod library;
 mod limits;
 mod memory_path;
+mod on_demand;
 mod path_facts;
 mod port;
 mod queue_pair;
@@ -57,6 +58,7 @@ pub use limits::Limits;
 pub use memory_path::{
     Chosen, MemoryPath, MemoryPathError, Rejection, Rejections, Step as MemoryPathStep,
 };
+pub use on_demand::{OnDemand, OnDemandOperations};
 pub use path_facts::PathFacts;
 pub use port::{LinkLayer, Port, PortState};
 pub use queue_pair::{

@@ -26,6 +26,8 @@ pub struct Limits {
     pub protection_domains: u64,
     /// Maximum of outstanding reads and atomics of a queue pair, as requester and as responder: the smaller of both.
     pub reads: u8,
+    /// It has atomic operations, at least among its own.
+    pub atomics: bool,
     /// Number of ports.
     pub ports: u8,
 }
@@ -48,6 +50,7 @@ impl Limits {
                 .max_qp_rd_atom
                 .min(raw.max_qp_init_rd_atom)
                 .clamp(0, 255) as u8,
+            atomics: raw.atomic_cap != ibverbs_sys::IBV_ATOMIC_NONE,
             ports: raw.phys_port_cnt,
         }
     }

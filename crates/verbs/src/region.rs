@@ -25,22 +25,27 @@ pub struct Access {
     /// Relaxed ordering: writes of a message may arrive in any order, so the last word does not imply the others. A kernel or a NIC
     /// without it ignores the flag.
     pub relaxed_ordering: bool,
+    /// On-demand paging: the registration pins no page, and the device takes a page fault where it finds none. For host memory, on
+    /// devices that offer it ([`Context::on_demand_paging`](crate::Context::on_demand_paging)).
+    pub on_demand: bool,
 }
 
 impl Access {
-    /// All rights without relaxed ordering.
+    /// All rights without relaxed ordering and on-demand paging.
     pub const ALL: Self = Self {
         local_write: true,
         remote_write: true,
         remote_read: true,
         remote_atomic: true,
         relaxed_ordering: false,
+        on_demand: false,
     };
 
-    /// Without the order of writes, which belongs to memory.
+    /// Without the order of writes and the kind of registration, which belong to memory.
     pub(crate) fn rights(self) -> u32 {
         Self {
             relaxed_ordering: false,
+            on_demand: false,
             ..self
         }
         .bits()
@@ -54,6 +59,15 @@ impl Access {
             | bit(self.remote_read, flags::IBV_ACCESS_REMOTE_READ)
             | bit(self.remote_atomic, flags::IBV_ACCESS_REMOTE_ATOMIC)
             | bit(self.relaxed_ordering, flags::IBV_ACCESS_RELAXED_ORDERING)
+            | bit(self.on_demand, flags::IBV_ACCESS_ON_DEMAND)
+    }
+
+    /// Checks that they are possible for GPU memory. Its pages are not those of the process, where the kernel would look for them.
+    fn check_gpu(self) -> Result<(), Error> {
+        match self.on_demand {
+            true => Err(Error::OnDemandGpu),
+            false => Ok(()),
+        }
     }
 }
 
@@ -181,7 +195,7 @@ impl ProtectionDomain {
     ///
     /// # Errors
     ///
-    /// [`Error::Register`]: EFAULT without such a client. [`Error::Simulated`].
+    /// [`Error::Register`]: EFAULT without such a client. [`Error::Simulated`], [`Error::OnDemandGpu`].
     pub fn register_device(
         &self,
         memory: &DeviceMemory,
@@ -191,6 +205,7 @@ impl ProtectionDomain {
             // Simulated addresses are not valid, and the kernel could mistake them for others.
             return Err(Error::Simulated);
         }
+        access.check_gpu()?;
         let (address, bytes) = (memory.address().get(), memory.len());
         self.reg_mr(address, bytes, access, Held::Device(memory.clone()))
     }
@@ -215,7 +230,7 @@ impl ProtectionDomain {
     /// # Errors
     ///
     /// [`Error::Missing`], [`Error::Register`]: EOPNOTSUPP (95) from the provider or EPROTONOSUPPORT (93) from the kernel mean that it is
-    /// not supported. [`Error::Simulated`].
+    /// not supported. [`Error::Simulated`], [`Error::OnDemandGpu`].
     pub fn register_dmabuf(
         &self,
         memory: &DeviceMemory,
@@ -226,6 +241,7 @@ impl ProtectionDomain {
         if memory.gpu().is_sim() {
             return Err(Error::Simulated);
         }
+        access.check_gpu()?;
         self.context().needs("ibv_reg_dmabuf_mr", |functions| {
             functions.ibv_reg_dmabuf_mr.is_some()
         })?;
@@ -255,7 +271,8 @@ impl ProtectionDomain {
     ///
     /// # Errors
     ///
-    /// [`Error::Library`] without libmlx5, [`Error::Missing`] below rdma-core 54, [`Error::NotMlx5`], [`Error::Register`], [`Error::Simulated`].
+    /// [`Error::Library`] without libmlx5, [`Error::Missing`] below rdma-core 54, [`Error::NotMlx5`], [`Error::Register`],
+    /// [`Error::Simulated`], [`Error::OnDemandGpu`].
     pub fn register_data_direct(
         &self,
         memory: &DeviceMemory,
@@ -265,6 +282,7 @@ impl ProtectionDomain {
         if memory.gpu().is_sim() {
             return Err(Error::Simulated);
         }
+        access.check_gpu()?;
         let function = "mlx5dv_reg_dmabuf_mr";
         let register = raw::mlx5dv()?
             .mlx5dv_reg_dmabuf_mr

@@ -223,14 +223,17 @@ mod tests {
                 "mlx4_core does not take it",
             ),
             (
-                |f| bind(f, NIC, Some("bnxt_en")),
+                |f| {
+                    bind(f, NIC, Some("bnxt_en"));
+                    f.kernel.release = Fact::Known("6.5.0".to_owned());
+                },
                 Outcome::Unknown,
-                "whether bnxt_en of kernel 6.8",
+                "whether bnxt_en of kernel 6.5.0",
             ),
             (
                 |f| {
                     bind(f, NIC, Some("bnxt_en"));
-                    f.kernel.release = Fact::Known("6.18.0".to_owned());
+                    f.kernel.release = Fact::Known("6.6.0".to_owned());
                 },
                 Outcome::Pass,
                 "through dma-buf",

@@ -4,7 +4,10 @@ use super::{driver, each_nic, rdma_nics};
 use crate::check::memory_path::{PathState, peer_memory};
 use crate::check::version::{self, Flavour};
 use crate::check::{Ctx, Judgement};
-use crate::model::{Area, DmabufAnswer, Fact, RdmaDevice, Verbs, VerbsOutcome, VerbsTrial};
+use crate::model::{
+    Area, Dmabuf, DmabufAnswer, Fact, NicDriver, RdmaDevice, Verbs, VerbsOutcome, VerbsTrial,
+    dmabuf_providers,
+};
 
 const SYMBOL: &str = "ibv_reg_dmabuf_mr";
 
@@ -79,22 +82,64 @@ fn tried(ctx: &Ctx<'_>, nic: &RdmaDevice, trial: &VerbsTrial) -> Judgement {
         DmabufAnswer::Refuses(95) => without(
             ctx,
             nic,
-            "its provider's library registers no dma-buf (errno 95)",
-            "Install an rdma-core whose provider does: mlx5 34, efa 38, irdma 45, bnxt_re 48, mana 57, ionic 61.",
+            "its provider's library or its driver registers no dma-buf (errno 95)",
+            &provider_advice(known_driver(ctx, nic)),
         )
         .evidence(source, "errno 95"),
         DmabufAnswer::Refuses(errno) => without(
             ctx,
             nic,
             &format!("the kernel registers no dma-buf for it (errno {errno})"),
-            "Use a kernel from 5.12 on (mlx5; later for others) with CONFIG_INFINIBAND_ON_DEMAND_PAGING.",
+            &kernel_advice(known_driver(ctx, nic)),
         )
         .evidence(source, format!("errno {errno}")),
         DmabufAnswer::Failed(error) => {
             Judgement::undetermined(&nic.name, format!("Cannot determine: {}.", error.reason))
                 .needs("a device that answers")
         }
-        DmabufAnswer::NotAsked => Judgement::undetermined(&nic.name, "Cannot determine: it was not queried.").needs("--live"),
+        DmabufAnswer::NotAsked => {
+            Judgement::undetermined(&nic.name, "Cannot determine: it was not queried.")
+                .needs("--live")
+        }
+    }
+}
+
+fn known_driver(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Option<&'static NicDriver> {
+    NicDriver::of(driver(ctx.facts, nic).known()?)
+}
+
+/// Which versions help against errno 95: the library or the driver is too old, or the driver has no such function at all.
+fn provider_advice(driver: Option<&NicDriver>) -> String {
+    match driver {
+        Some(driver) => {
+            let versions = driver.dmabuf_versions();
+            match driver.dmabuf {
+                Dmabuf::Since { .. } => {
+                    // mlx5_ib's function is compiled only then (Linux 6.12, drivers/infiniband/hw/mlx5/mr.c).
+                    let with = match driver.name {
+                        "mlx5" => ", in a kernel with CONFIG_INFINIBAND_ON_DEMAND_PAGING",
+                        _ => "",
+                    };
+                    format!("Update the older of both: {versions}{with}.")
+                }
+                Dmabuf::Never => format!("Use nvidia-peermem with it, or another NIC: {versions}."),
+            }
+        }
+        None => format!(
+            "Install an rdma-core whose provider does: {}.",
+            dmabuf_providers()
+        ),
+    }
+}
+
+/// Which kernel helps against errno 93. mlx5 moves dma-bufs by page faults; other drivers pin them.
+fn kernel_advice(driver: Option<&NicDriver>) -> String {
+    match driver {
+        Some(driver) if driver.name != "mlx5" => {
+            format!("Use a newer kernel: {}.", driver.dmabuf_versions())
+        }
+        _ => "Use a kernel from 5.12 on (mlx5; later for others) with CONFIG_INFINIBAND_ON_DEMAND_PAGING."
+            .to_owned(),
     }
 }
 
@@ -111,17 +156,26 @@ fn by_driver(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
             &nic.name,
             "By the facts it registers dma-bufs: libmlx5 does in each library that has the function.",
         ),
-        "mlx4_core" | "erdma" | "hns3" | "hns-roce" => without(
-            ctx,
-            nic,
-            &format!("{driver} registers no dma-buf"),
-            "Use nvidia-peermem with it, or another NIC.",
-        ),
-        _ => Judgement::undetermined(
-            &nic.name,
-            format!("Cannot determine: whether {driver} registers dma-bufs depends on the versions of its provider and the kernel."),
-        )
-        .needs("--live"),
+        name => match NicDriver::of(name) {
+            Some(known) if known.dmabuf == Dmabuf::Never => without(
+                ctx,
+                nic,
+                &format!("{driver} registers no dma-buf"),
+                "Use nvidia-peermem with it, or another NIC.",
+            ),
+            known => {
+                let versions = known.map(|known| format!(": {}", known.dmabuf_versions()));
+                let versions = versions.unwrap_or_default();
+                Judgement::undetermined(
+                    &nic.name,
+                    format!(
+                        "Cannot determine: whether {driver} registers dma-bufs depends on the versions of its provider and the \
+                         kernel{versions}."
+                    ),
+                )
+                .needs("--live")
+            }
+        },
     };
     judgement.evidence(format!("driver of {}", nic.name), driver)
 }
@@ -154,7 +208,9 @@ fn without(ctx: &Ctx<'_>, nic: &RdmaDevice, what: &str, advice: &str) -> Judgeme
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{Edit, NIC, assert_outcome, assert_says, bind, machine, only};
+    use crate::check::testing::{
+        Edit, NIC, assert_fix_says, assert_outcome, assert_says, bind, machine, only,
+    };
     use crate::model::{Facts, Outcome, VerbsDevice, VerbsError, Why};
 
     fn with(change: impl FnOnce(&mut Verbs)) -> Facts {
@@ -193,6 +249,32 @@ mod tests {
             assert_eq!(found.outcome, Outcome::Warn);
             assert_says(&found, &format!("errno {errno}"));
         }
+    }
+
+    #[test]
+    fn versions_are_those_of_the_driver() {
+        for (function, versions) in [
+            (
+                "bnxt_en",
+                "bnxt_re registers dma-bufs from Linux 6.6 and rdma-core 48 on",
+            ),
+            (
+                "ice",
+                "irdma registers dma-bufs from Linux 6.3 and rdma-core 45 on",
+            ),
+            (
+                "newnic",
+                "mlx5 34, efa 38, irdma 45, bnxt_re 48, mana 57, ionic 61",
+            ),
+        ] {
+            let mut facts = without_peermem(answering(DmabufAnswer::Refuses(95)));
+            bind(&mut facts, NIC, Some(function));
+            assert_fix_says(&only("rdma.core", &facts), versions);
+        }
+        let check = super::super::CHECKS
+            .iter()
+            .find(|check| check.id == "rdma.core");
+        assert!(check.is_some_and(|check| check.remedy.contains(&dmabuf_providers())));
     }
 
     #[test]

@@ -5,8 +5,8 @@ use crate::check::memory_path::{PathState, knows_peer_memory, peer_memory};
 use crate::check::modules::peermem_remedy;
 use crate::check::{Ctx, Judgement, passthrough, unknown_if, words};
 use crate::model::{
-    Area, Bdf, Fact, GpuRegistration, Ids, MemoryPathTrial, MemoryPaths, NicTrial, RdmaDevice,
-    RdmaPath, RegistrationOutcome, RegistrationTrial, VerbsError,
+    Area, Bdf, Fact, GpuRegistration, Ids, MemoryPathTrial, MemoryPaths, NicDriver, NicTrial,
+    RdmaDevice, RdmaPath, RegistrationOutcome, RegistrationTrial, VerbsError,
 };
 
 const BY_DMABUF: &str = "ibv_reg_dmabuf_mr";
@@ -309,18 +309,27 @@ fn refused(error: &VerbsError) -> String {
 /// Advice for both memory paths; nvidia-peermem first, which gdr can load.
 fn remedy(ctx: &Ctx<'_>, judgement: Judgement, nic: &RdmaDevice, paths: &MemoryPaths) -> Judgement {
     let judgement = remedy_by_address(ctx, judgement, nic, &paths.peermem);
+    let known = driver(ctx.facts, nic);
+    let known = known.known().and_then(|name| NicDriver::of(name));
     let dmabuf = match &paths.dmabuf {
         MemoryPathTrial::Registered => None,
-        MemoryPathTrial::Withheld { .. } => Some("see gpu.dmabuf for why CUDA exports no dma-buf."),
+        MemoryPathTrial::Withheld { .. } => {
+            Some("see gpu.dmabuf for why CUDA exports no dma-buf.".to_owned())
+        }
         MemoryPathTrial::Refused(error) => Some(match error.code {
             Some(EOPNOTSUPP | EPROTONOSUPPORT) | None => {
-                "see rdma.core for what registers a dma-buf."
+                let versions = known.map(|known| format!(": {}", known.dmabuf_versions()));
+                format!(
+                    "see rdma.core for what registers a dma-buf{}.",
+                    versions.unwrap_or_default()
+                )
             }
-            Some(ENOMEM) => "see gpu.bar1 for the room to map it.",
+            Some(ENOMEM) => "see gpu.bar1 for the room to map it.".to_owned(),
             Some(ENOTSUPP) => {
                 "see param.grdma-topo for which NICs the driver maps it, and the NVRM lines of the kernel log."
+                    .to_owned()
             }
-            Some(_) => "see the kernel log (dmesg) for the reason.",
+            Some(_) => "see the kernel log (dmesg) for the reason.".to_owned(),
         }),
     };
     match dmabuf {

@@ -202,8 +202,15 @@ fn check(global: &Global, wanted: &RdmaProbe) -> anyhow::Result<()> {
         );
     }
     let scope = &wanted.scope;
-    if scope.save.is_some() || scope.baseline.is_some() || wanted.all || wanted.show_perftest {
-        bail!("--save, --baseline, --all and --show-perftest are options of gdr probe rdma alone");
+    if scope.save.is_some()
+        || scope.baseline.is_some()
+        || wanted.all
+        || wanted.odp
+        || wanted.show_perftest
+    {
+        bail!(
+            "--save, --baseline, --all, --odp and --show-perftest are options of gdr probe rdma alone"
+        );
     }
     Ok(())
 }

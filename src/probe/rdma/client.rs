@@ -1,6 +1,7 @@
 //! The client: it chooses the steps, does its part, and reports the results.
 
 mod chunked;
+mod first_touch;
 mod notes;
 
 use std::time::Duration;
@@ -20,6 +21,7 @@ use super::device::Device;
 use super::end::End;
 use super::kind::{Kind, name};
 use super::memory_paths::CHUNK;
+use super::on_demand;
 use super::ping_pong::{First, ping_pong, prepare};
 use super::plan::{depth_of, test_cases};
 use super::purpose::Role;
@@ -118,7 +120,7 @@ impl Client<'_, '_> {
         for note in connection_notes(self.task, self.end, &other) {
             self.reporter.note(note)?;
         }
-        let (test_cases, left_out) = match self.task.curve() {
+        let (mut test_cases, left_out) = match self.task.curve() {
             Some(curve) => (curve_cases(curve, self.task, self.end, &other), None),
             None => test_cases(self.task, self.end, &other),
         };
@@ -138,6 +140,17 @@ impl Client<'_, '_> {
                 .not_measured(&name, self.task.room, why.to_owned());
             self.reporter.result(result)?;
         }
+        let on_demand = on_demand::plan(self.task, self.end, &other, &test_cases);
+        for (name, why) in on_demand.missing {
+            let result = self.about.not_measured(&name, self.task.room, why);
+            self.reporter.result(result)?;
+        }
+        // Unreliable transports stay last: they may lose messages.
+        let is_unreliable =
+            |planned: &Planned| matches!(planned.purpose.transport, Transport::Uc | Transport::Ud);
+        let at = test_cases.iter().position(is_unreliable);
+        let at = at.unwrap_or(test_cases.len());
+        test_cases.splice(at..at, on_demand.planned);
         self.reporter.expect_more(test_cases.len() as u64);
         for planned in test_cases {
             // Each test case has queue pairs and a memory region of its own, which are destroyed with it.
@@ -156,6 +169,7 @@ impl Client<'_, '_> {
                 TestCase::Stream(kind, bytes) => self.stream(&mut connected, kind, bytes),
                 TestCase::Both(bytes) => self.both(&mut connected, bytes),
                 TestCase::Rate(bytes) => self.rate(&mut connected, bytes),
+                TestCase::FirstTouch(bytes) => self.first_touch(&mut connected, bytes),
                 TestCase::Staged(bytes) => self.staged(&mut connected, bytes),
                 TestCase::Chunked(bytes, chunking) => self.chunked(&mut connected, bytes, chunking),
             };
@@ -229,7 +243,10 @@ impl Client<'_, '_> {
         };
         let label = match self.task.curve() {
             Some(curve) => format!("validate.transfer.{}", curve.name()),
-            None => format!("validate.{}.{}", name(transport), kind.name()),
+            None => {
+                let (transport, suffix) = (name(transport), self.suffix());
+                format!("validate.{transport}.{}{suffix}", kind.name())
+            }
         };
         let seeds @ [sent, before] = self.seeds();
         let seed = if kind == Kind::Read { before } else { sent };
@@ -276,10 +293,12 @@ impl Client<'_, '_> {
         Ok(wrong.map(|wrong| wrong.to_string()))
     }
 
-    /// The bandwidth that the connection should reach in one direction.
+    /// The bandwidth that the connection should reach in one direction; none with on-demand paging, which is compared with the other
+    /// registration.
     fn promise(&self, bytes: usize) -> Option<Promise> {
         let share = self.task.terms.shares.port;
-        let limit = self.task.limit.filter(|_| bytes >= LIMITED_BY_LINK)?;
+        let is_compared = bytes >= LIMITED_BY_LINK && self.suffix().is_empty();
+        let limit = self.task.limit.filter(|_| is_compared)?;
         Some(Promise {
             value: limit as f64 / 1e9,
             share,
@@ -447,7 +466,15 @@ impl Client<'_, '_> {
     fn label(&self, kind: Kind, what: &str) -> String {
         match self.task.curve() {
             Some(curve) => format!("transfer.{}.{what}", curve.name()),
-            None => format!("rdma.{}.{what}", kind.name()),
+            None => format!("rdma.{}.{what}{}", kind.name(), self.suffix()),
+        }
+    }
+
+    /// Ends the names of results of memory with on-demand paging.
+    fn suffix(&self) -> &'static str {
+        match self.planned {
+            Some(planned) if planned.purpose.on_demand => on_demand::SUFFIX,
+            _ => "",
         }
     }
 

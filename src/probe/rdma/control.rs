@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::counters::Rise;
 use super::kind::Kind;
+use super::paging::Paging;
 use super::purpose::Purpose;
 use super::srd::Abilities;
 use crate::probe::channel::Channel;
@@ -59,6 +60,10 @@ pub struct Offer {
     pub simulated: bool,
     /// Its NIC may relax the order of writes into its memory.
     pub relaxed_ordering: bool,
+    /// What it offers for memory with on-demand paging; none if nothing.
+    pub on_demand: Option<Paging>,
+    /// Its NIC has atomic operations.
+    pub atomics: bool,
     /// The P_Key of its packets.
     pub pkey: u16,
     /// What SRD can do at its port; none if it is not of EFA.
@@ -112,6 +117,17 @@ pub enum Step {
         bytes: usize,
         /// Seeds of the pattern that is sent and of the one in the target before.
         seeds: [u64; 2],
+    },
+    /// Writes into pages that the server has just released, and into the same pages once more.
+    FirstTouch {
+        /// Bytes of a message.
+        bytes: usize,
+        /// How often.
+        count: u32,
+        /// The seed of the pattern that is sent.
+        seed: u64,
+        /// How long all of it may take, beyond the timeout of either end.
+        time: Duration,
     },
     /// Bandwidth of pipelined requests.
     Stream(Flow),

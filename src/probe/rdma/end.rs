@@ -1,9 +1,11 @@
 //! One end: an open port, and memory that is registered with its NIC.
 
+use std::ffi::OsStr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpu::Pattern;
+use gpu::{Pattern, sentence};
 use verbs::{Context, Event, Gid, GidKind, LinkLayer, PortState};
 
 use super::control::Offer;
@@ -12,10 +14,11 @@ use super::device::{Device, MemoryRegion, SIMULATED_MTU, SIMULATED_READS};
 use super::memory::{Store, half};
 use super::memory_paths::{PathSelection, select_path};
 use super::nodes::memory_node;
+use super::paging::{self, Paging};
 use super::purpose::{Purpose, Role};
 use super::srd::Abilities;
 use super::task::{Memory, MemoryPath, Place, Port};
-use crate::model::ProbedEnd;
+use crate::model::{Bdf, NicDriver, ProbedEnd, ProbedFunction, ProbedPaging};
 use crate::probe::cpus::current_cpus;
 use crate::probe::failure::StepError;
 use crate::probe::integrity::Wrong;
@@ -38,6 +41,14 @@ pub struct End {
     pub selection: PathSelection,
     /// Whether the memory can be registered with relaxed ordering, or why not.
     pub relaxed_ordering: Result<(), String>,
+    /// What it offers for memory with on-demand paging, or why nothing.
+    pub on_demand: Result<Paging, String>,
+    /// The same, of the device; none if unknown.
+    paging: Option<ProbedPaging>,
+    /// Its NIC has atomic operations.
+    pub atomics: bool,
+    /// What is known of its NIC's driver.
+    pub driver: Option<&'static NicDriver>,
     pkey: u16,
     /// The NUMA node of its host memory.
     memory_node: Option<u32>,
@@ -64,6 +75,7 @@ impl End {
                 mtu: SIMULATED_MTU,
                 reads: SIMULATED_READS,
                 layer: LinkLayer::InfiniBand,
+                atomics: true,
                 pkey: DEFAULT_PKEY,
                 srd: None,
             },
@@ -73,11 +85,22 @@ impl End {
         if store.is_seen() {
             store.clear(0, half(room) * 2)?;
         }
-        let selection = select_path(&device, &place.memory, &store)?;
+        let driver = place.driver.as_deref().and_then(NicDriver::of);
+        let selection = select_path(&device, driver, &place.memory, &store)?;
         let relaxed_ordering = match link.srd {
             Some(_) => Err("EFA takes no order of writes".to_owned()),
             None => selection.try_relaxed_ordering(&device, &store),
         };
+        let paging = match &device {
+            Device::Verbs { context, .. } => {
+                let found = context.on_demand_paging();
+                found.map_err(|error| sentence(&error))
+            }
+            Device::Sim(_) => Ok(None),
+        };
+        let on_demand = paging::offered(&port.device, &place.memory, &paging, || {
+            PathSelection::try_on_demand(&device, &store)
+        });
         let memory_node = store.host_address().and_then(memory_node);
         Ok(Self {
             port: port.clone(),
@@ -91,6 +114,10 @@ impl End {
             store,
             selection,
             relaxed_ordering,
+            on_demand,
+            paging: paging.ok().map(paging::reported),
+            atomics: link.atomics,
+            driver,
             pkey: link.pkey,
             memory_node,
             counters: Arc::new(Baseline::read(place)),
@@ -132,6 +159,7 @@ impl End {
             memory: memory.to_owned(),
             gpu: gpu.map(|target| target.subject.clone()),
             device: self.port.device.clone(),
+            driver: place.driver.clone(),
             port: self.port.number,
             link_layer: match self.srd {
                 Some(_) => "EFA".to_owned(),
@@ -151,6 +179,7 @@ impl End {
             }),
             pkey: Some(self.pkey),
             srd: self.srd.map(Abilities::reported),
+            on_demand_paging: self.paging.clone(),
             cpu_node: place.node.as_ref().map(|(node, _)| *node),
             cpus: current_cpus().map(|cpus| cpus.to_string()),
             memory_node: self.memory_node,
@@ -161,10 +190,21 @@ impl End {
                 .memory_path
                 .map(|memory_path| memory_path.name().to_owned()),
             memory_paths: self.selection.choices.clone(),
+            data_direct: self.data_direct(),
             class: place.class.clone(),
             path: place.path,
             rdma_path: place.expected,
             rate: place.rate,
+        }
+    }
+
+    /// The Data Direct function that reaches the memory under test; none for another memory path.
+    fn data_direct(&self) -> Option<ProbedFunction> {
+        match (&self.device, self.selection.memory_path) {
+            (Device::Verbs { context, .. }, Some(MemoryPath::DataDirect)) => {
+                function_at(&context.data_direct().ok()??)
+            }
+            _ => None,
         }
     }
 
@@ -182,6 +222,8 @@ impl End {
             seen: self.store.is_seen(),
             simulated: self.is_simulated(),
             relaxed_ordering: self.relaxed_ordering.is_ok(),
+            on_demand: self.on_demand.as_ref().ok().copied(),
+            atomics: self.atomics,
             pkey: self.pkey,
             srd: self.srd,
         }
@@ -244,6 +286,14 @@ impl End {
     }
 }
 
+/// The function at a path below `/sys/devices`, whose directories are the bridges above it.
+fn function_at(path: &Path) -> Option<ProbedFunction> {
+    let names = path.iter().filter_map(OsStr::to_str);
+    let mut bridges: Vec<Bdf> = names.filter_map(|name| name.parse().ok()).collect();
+    let bdf = bridges.pop()?;
+    Some(ProbedFunction { bdf, bridges })
+}
+
 /// Properties of a port.
 struct Link {
     gid: Option<Gid>,
@@ -251,6 +301,7 @@ struct Link {
     mtu: u32,
     reads: u8,
     layer: LinkLayer,
+    atomics: bool,
     pkey: u16,
     /// Of EFA, with the longest message.
     srd: Option<(verbs::Srd, u32)>,
@@ -294,14 +345,42 @@ impl Link {
                 });
             }
         };
+        let limits = context.limits()?;
         Ok(Self {
             gid,
             lid: found.lid,
             mtu: found.active_mtu.unwrap_or(1024),
-            reads: context.limits()?.reads,
+            reads: limits.reads,
             layer: found.link_layer,
+            atomics: limits.atomics,
             pkey,
             srd: context.srd()?.map(|srd| (srd, found.longest_message)),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_direct_function_and_its_bridges() {
+        let found = |path: &str| {
+            let ProbedFunction { bdf, bridges } = function_at(Path::new(path))?;
+            let bridges: Vec<String> = bridges.iter().map(Bdf::to_string).collect();
+            Some((bdf.to_string(), bridges))
+        };
+        assert_eq!(
+            found("/sys/devices/pci0002:00/0002:00:00.0/0002:01:00.0/0002:03:00.0"),
+            Some((
+                "0002:03:00.0".to_owned(),
+                vec!["0002:00:00.0".to_owned(), "0002:01:00.0".to_owned()]
+            ))
+        );
+        assert_eq!(
+            found("/sys/devices/pci0002:00/0002:00:01.0"),
+            Some(("0002:00:01.0".to_owned(), Vec::new()))
+        );
+        assert_eq!(found("/sys/devices/virtual"), None);
     }
 }

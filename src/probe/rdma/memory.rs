@@ -130,6 +130,14 @@ impl Store {
         }
     }
 
+    /// Gives the pages of its first bytes back to the kernel: they are zero at the next access, which takes a page fault.
+    pub fn release(&self, bytes: usize) -> Result<(), StepError> {
+        match self {
+            Self::Host(buffer) => Ok(buffer.release(bytes)?),
+            Self::Pinned(_) | Self::Device { .. } => Err(StepError::OutOfStep),
+        }
+    }
+
     /// The address of ordinary and huge pages of the host.
     pub fn host_address(&self) -> Option<u64> {
         match self {

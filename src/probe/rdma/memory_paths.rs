@@ -8,7 +8,7 @@ use super::device::{Device, MemoryRegion, SimMemory, register_simulated};
 use super::memory::{Store, half};
 use super::purpose::{Purpose, Role, Traffic};
 use super::task::{Memory, MemoryPath};
-use crate::model::{BackendChoice, BackendOutcome};
+use crate::model::{BackendChoice, BackendOutcome, Dmabuf, NicDriver};
 use crate::probe::failure::StepError;
 
 /// Bytes of a chunk of staged copies: long enough for a copy engine, and short enough to overlap.
@@ -26,6 +26,8 @@ pub struct PathSelection {
     pub pinned: Option<HostMemory>,
     /// The result for each memory path.
     pub choices: Vec<BackendChoice>,
+    /// What is known of the NIC's driver.
+    driver: Option<&'static NicDriver>,
 }
 
 /// Access of a trial registration: local only.
@@ -35,11 +37,13 @@ const TRIAL: Access = Access {
     remote_read: false,
     remote_atomic: false,
     relaxed_ordering: false,
+    on_demand: false,
 };
 
 /// Tries the memory paths and selects one.
 pub fn select_path(
     device: &Device,
+    driver: Option<&'static NicDriver>,
     memory: &Memory,
     store: &Store,
 ) -> Result<PathSelection, StepError> {
@@ -51,6 +55,7 @@ pub fn select_path(
                 memory_path: Some(*path),
                 pinned: Some(staging(memory.gpu(), room, Some(*path))?),
                 choices: Vec::new(),
+                driver,
             });
         }
         // The simulated NIC reaches the simulated GPU's memory; staged copies are measured for comparison.
@@ -62,18 +67,20 @@ pub fn select_path(
                 memory_path: None,
                 pinned: pinned.transpose()?,
                 choices: Vec::new(),
+                driver,
             });
         }
     };
     match store {
         Store::Host(buffer) => drop(domain.register(buffer, TRIAL)?),
         Store::Pinned(memory) => drop(domain.register_host(memory, TRIAL)?),
-        Store::Device { .. } => return select_gpu_path(domain, memory, store),
+        Store::Device { .. } => return select_gpu_path(domain, driver, memory, store),
     }
     Ok(PathSelection {
         memory_path: None,
         pinned: None,
         choices: Vec::new(),
+        driver,
     })
 }
 
@@ -104,6 +111,20 @@ impl PathSelection {
             (Store::Device { .. }, None, _) => return Ok(()),
         };
         tried.map(drop)
+    }
+
+    /// Tries a registration of host memory for on-demand paging; it is destroyed. Returns why it fails.
+    pub fn try_on_demand(device: &Device, store: &Store) -> Result<(), String> {
+        let access = Access {
+            on_demand: true,
+            ..TRIAL
+        };
+        match (device, store) {
+            (Device::Verbs { domain, .. }, Store::Host(buffer)) => {
+                domain.register(buffer, access).map(drop).map_err(describe)
+            }
+            _ => Err("it is not host memory".to_owned()),
+        }
     }
 
     /// Registers the memory of a test case, with the access that the case needs.
@@ -140,7 +161,10 @@ impl PathSelection {
                 return Err(StepError::OutOfStep);
             };
             let region = domain.register_by(direct, memory, access);
-            let failed = |error| StepError::MemoryPath(direct.name(), error);
+            let failed = |error| {
+                let advice = advice(self.driver, direct.name(), &error);
+                StepError::MemoryPath(direct.name(), error, advice)
+            };
             return Ok(MemoryRegion::Verbs(region.map_err(failed)?));
         }
         Ok(MemoryRegion::Verbs(match (self.memory_path, store) {
@@ -160,6 +184,7 @@ impl PathSelection {
 
 fn select_gpu_path(
     domain: &ProtectionDomain,
+    driver: Option<&'static NicDriver>,
     memory: &Memory,
     store: &Store,
 ) -> Result<PathSelection, StepError> {
@@ -179,6 +204,7 @@ fn select_gpu_path(
             memory_path: wanted,
             pinned: None,
             choices,
+            driver,
         });
     }
     let mut taken = None;
@@ -200,9 +226,10 @@ fn select_gpu_path(
                 )
             }
             Err(error) if wanted.is_some() => {
-                return Err(StepError::MemoryPath(memory_path.name(), error));
+                let advice = advice(driver, memory_path.name(), &error);
+                return Err(StepError::MemoryPath(memory_path.name(), error, advice));
             }
-            Err(error) => (BackendOutcome::Refused, reason(memory_path, &error)),
+            Err(error) => (BackendOutcome::Refused, reason(driver, memory_path, &error)),
         };
         choices.push(choice(memory_path, outcome, why));
     }
@@ -217,6 +244,7 @@ fn select_gpu_path(
             memory_path: Some(memory_path),
             pinned: pinned.ok(),
             choices,
+            driver,
         });
     }
     let host = pinned?;
@@ -231,6 +259,7 @@ fn select_gpu_path(
         memory_path: Some(memory_path),
         pinned: Some(host),
         choices,
+        driver,
     })
 }
 
@@ -266,8 +295,8 @@ fn choice(memory_path: MemoryPath, outcome: BackendOutcome, why: String) -> Back
 }
 
 /// Why a memory path failed, and what to do.
-fn reason(memory_path: MemoryPath, error: &MemoryPathError) -> String {
-    let advice = advice(memory_path.name(), error);
+fn reason(driver: Option<&NicDriver>, memory_path: MemoryPath, error: &MemoryPathError) -> String {
+    let advice = advice(driver, memory_path.name(), error);
     format!("{}{advice}", sentence(error))
 }
 
@@ -275,8 +304,26 @@ fn describe(error: impl std::error::Error + 'static) -> String {
     sentence(&error)
 }
 
-/// Advice to append to an error.
-fn advice(memory_path: &str, error: &MemoryPathError) -> &'static str {
+/// Advice to append to an error. What is known of the NIC's driver comes before what is true of any.
+fn advice(driver: Option<&NicDriver>, memory_path: &str, error: &MemoryPathError) -> String {
+    const BY_DMABUF: [&str; 3] = ["data-direct", "dma-buf-pcie", "dma-buf"];
+    let is_dmabuf = BY_DMABUF.contains(&memory_path);
+    match (driver, error.errno()) {
+        (Some(driver), Some(EFAULT)) if memory_path == "peermem" && !driver.peer_memory => {
+            return format!(
+                "; {} does not know nvidia-peermem: dma-buf is its only path to GPU memory",
+                driver.name
+            );
+        }
+        (Some(driver), Some(EOPNOTSUPP | EPROTONOSUPPORT)) if is_dmabuf => {
+            let versions = driver.dmabuf_versions();
+            return match driver.dmabuf {
+                Dmabuf::Since { .. } => format!("; {versions}: gdr doctor --only rdma.core"),
+                Dmabuf::Never => format!("; {versions}"),
+            };
+        }
+        _ => {}
+    }
     match (memory_path, error.errno()) {
         ("peermem", Some(EFAULT)) => {
             "; no module of the kernel takes the GPU's address: gdr doctor --only peermem.loaded, gdr fix peermem"
@@ -287,17 +334,18 @@ fn advice(memory_path: &str, error: &MemoryPathError) -> &'static str {
         (_, Some(ENOTSUPP)) => {
             "; the PCIe mapping needs the GPU and the NIC's function in one IOMMU group: gdr doctor --only rdma.data-direct"
         }
-        ("data-direct" | "dma-buf-pcie" | "dma-buf", Some(EOPNOTSUPP)) => {
-            "; the NIC's provider does not support dma-buf registration: gdr doctor --only rdma.core"
+        (_, Some(EOPNOTSUPP)) if is_dmabuf => {
+            "; the NIC's provider or driver does not support dma-buf registration: gdr doctor --only rdma.core"
         }
-        ("data-direct" | "dma-buf-pcie" | "dma-buf", Some(EPROTONOSUPPORT)) => {
-            "; the kernel driver does not support dma-buf registration: gdr doctor --only rdma.core"
+        (_, Some(EPROTONOSUPPORT)) if is_dmabuf => {
+            "; the kernel does not support dma-buf registration: gdr doctor --only rdma.core"
         }
         (_, Some(ENOMEM)) => {
             "; the limit of locked memory or the GPU's BAR1 is too small: gdr doctor --only limits.memlock,gpu.bar1"
         }
         _ => "",
     }
+    .to_owned()
 }
 
 const ENOMEM: i32 = 12;
@@ -310,9 +358,7 @@ const ENOTSUPP: i32 = 524;
 pub fn advised(failure: &StepError) -> String {
     let words = sentence(failure);
     match failure {
-        StepError::MemoryPath(memory_path, error) => {
-            format!("{words}{}", advice(memory_path, error))
-        }
+        StepError::MemoryPath(.., advice) => format!("{words}{advice}"),
         StepError::Verbs(error @ verbs::Error::Register { .. })
             if error.errno() == Some(ENOMEM) =>
         {
@@ -327,5 +373,60 @@ pub fn advised(failure: &StepError) -> String {
             format!("{words}; too few huge pages are reserved: sysctl vm.nr_hugepages")
         }
         _ => words,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(errno: i32) -> MemoryPathError {
+        MemoryPathError::Verbs(verbs::Error::Register {
+            name: "bnxt_re0".to_owned(),
+            function: "ibv_reg_dmabuf_mr",
+            bytes: 4096,
+            source: std::io::Error::from_raw_os_error(errno),
+        })
+    }
+
+    #[test]
+    fn driver_is_named_as_the_cause() {
+        for (function, memory_path, errno, words) in [
+            (
+                "bnxt_en",
+                "dma-buf",
+                EOPNOTSUPP,
+                "; bnxt_re registers dma-bufs from Linux 6.6 and rdma-core 48 on",
+            ),
+            (
+                "ice",
+                "peermem",
+                EFAULT,
+                "; irdma does not know nvidia-peermem",
+            ),
+            (
+                "erdma",
+                "dma-buf",
+                EOPNOTSUPP,
+                "; erdma registers no dma-buf",
+            ),
+            // Of these errors a driver is not the cause.
+            ("bnxt_en", "peermem", EFAULT, "; no module of the kernel"),
+            (
+                "ice",
+                "dma-buf",
+                ENOTSUPP,
+                "; the GPU's driver does not map",
+            ),
+            (
+                "newnic",
+                "dma-buf",
+                EOPNOTSUPP,
+                "; the NIC's provider or driver",
+            ),
+        ] {
+            let found = advice(NicDriver::of(function), memory_path, &refused(errno));
+            assert!(found.starts_with(words), "{function}: {found}");
+        }
     }
 }

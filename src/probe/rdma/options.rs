@@ -66,6 +66,8 @@ pub struct Options {
     /// How packets are addressed and retried.
     pub settings: Settings,
     pub relaxed_ordering: RelaxedOrdering,
+    /// Also with host memory that is registered for on-demand paging.
+    pub on_demand: bool,
     /// The NUMA nodes of the CPUs and of host memory; none for the NIC's, and a short comparison with another one.
     pub nodes: Option<Nodes>,
     /// Every GPU with every NIC, one figure each.

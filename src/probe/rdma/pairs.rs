@@ -242,6 +242,7 @@ fn place(
                 .and_then(|(_, rate)| *rate),
         },
         node: None,
+        driver: nic.driver.clone(),
         functions: nic.functions.clone(),
         virtual_function: nic.virtual_function,
         relaxed_ordering: nic.relaxed_ordering,
@@ -291,6 +292,7 @@ pub fn new_task(options: &Options, subject: String, part: Part, limit: Option<u6
         queue_pairs: options.queue_pairs,
         settings: options.settings,
         relaxed_ordering: options.relaxed_ordering,
+        on_demand: options.on_demand,
         extent: match (options.link, options.all) {
             (true, _) => Extent::Link,
             (false, true) => Extent::OneFigure,

@@ -5,6 +5,7 @@ use super::client::LIMITED_BY_LINK;
 use super::comparison::compare;
 use super::control::Message;
 use super::nodes::{self, on_nodes, remote_on_node};
+use super::on_demand;
 use super::options::{MemoryKind, Named, Options, RemoteEnd};
 use super::pairs::{curves, new_task, places, remote, served, task};
 use super::perftest;
@@ -70,6 +71,7 @@ impl Probe for Options {
         report.notes.extend(forbidden_ordering(self, report));
         report.notes.extend(nodes::costs(&report.results));
         report.notes.extend(shared(&report.results));
+        report.notes.extend(on_demand::costs(&report.results));
         if self.simulates_nic() {
             report.notes.push(SIMULATED.to_owned());
         }

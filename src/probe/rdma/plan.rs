@@ -60,6 +60,7 @@ pub fn test_cases(task: &Task, end: &End, other: &Offer) -> (Vec<Planned>, Optio
         seen: end.store.is_seen() && other.seen,
         reliable_only: matches!(end.device, Device::Sim(_)),
         unordered: end.srd.is_some(),
+        atomics: end.atomics && other.atomics,
     };
     let left_out = match ends {
         Ends {
@@ -120,6 +121,8 @@ struct Ends {
     reliable_only: bool,
     /// Over SRD.
     unordered: bool,
+    /// Both NICs have atomic operations.
+    atomics: bool,
 }
 
 fn test_cases_of(task: &Task, ends: Ends) -> Vec<TestCase> {
@@ -168,7 +171,9 @@ fn test_cases_of(task: &Task, ends: Ends) -> Vec<TestCase> {
                 .map(|size| TestCase::Verify(transport, *kind, *size))
                 .collect(),
         };
-        kinds.iter().flat_map(cases).collect()
+        let kinds = kinds.iter();
+        let kinds = kinds.filter(|kind| ends.atomics || !kind.is_atomic());
+        kinds.flat_map(cases).collect()
     };
     // Unreliable transports come last: they may lose messages.
     let [reliable, unreliable @ ..] = VERIFIED;
@@ -280,6 +285,7 @@ mod tests {
         seen: true,
         reliable_only: false,
         unordered: false,
+        atomics: true,
     };
 
     fn task(depth: Depth, sizes: &[usize], all: bool) -> Task {
@@ -299,6 +305,7 @@ mod tests {
             expected: None,
             rate: None,
             node: None,
+            driver: None,
             functions: Vec::new(),
             virtual_function: None,
             relaxed_ordering: None,
@@ -317,6 +324,7 @@ mod tests {
             queue_pairs: 2,
             settings: Settings::default(),
             relaxed_ordering: RelaxedOrdering::On,
+            on_demand: false,
             extent: match all {
                 true => Extent::OneFigure,
                 false => Extent::Whole,
@@ -354,6 +362,21 @@ mod tests {
             test_cases.last(),
             Some(TestCase::Verify(Transport::Ud, ..))
         ));
+    }
+
+    #[test]
+    fn atomics_where_both_nics_have_them() {
+        let without = Ends {
+            atomics: false,
+            ..PLAIN
+        };
+        let has_atomics = |ends: Ends| {
+            let cases = test_cases_of(&task(Depth::Quick, &[8], false), ends);
+            cases.iter().any(
+                |case| matches!(case, TestCase::Verify(Transport::Rc, kind, _) if kind.is_atomic()),
+            )
+        };
+        assert!(has_atomics(PLAIN) && !has_atomics(without));
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub struct Purpose {
     pub traffic: Traffic,
     /// The NICs may relax the order of their writes.
     pub relaxed_ordering: bool,
+    /// The memory is registered for on-demand paging.
+    pub on_demand: bool,
     /// How packets are addressed and retried.
     pub settings: Settings,
 }
@@ -67,6 +69,7 @@ impl Purpose {
             remote_read: responds && self.kind == Kind::Read,
             remote_atomic,
             relaxed_ordering: self.relaxed_ordering,
+            on_demand: self.on_demand,
         }
     }
 
@@ -98,6 +101,7 @@ mod tests {
             bytes: 8,
             traffic,
             relaxed_ordering: false,
+            on_demand: false,
             settings: Settings::default(),
         }
     }

@@ -98,6 +98,21 @@ fn measure(
             )?)?;
             verify(end, connected, control, kind, bytes, seeds)?
         }
+        Step::FirstTouch {
+            bytes,
+            count,
+            seed,
+            time,
+        } => {
+            doing("writes into released pages", bounded(time))?;
+            queue_pairs_for(connection, Kind::Write, bytes, &[Traffic::OneWay])?;
+            let is_paged = connection.as_ref().is_some_and(|to| to.purpose.on_demand);
+            if !is_paged {
+                return Err(StepError::OutOfStep);
+            }
+            check_count(count)?;
+            first_touch(end, (bytes, count), seed, time, control)?
+        }
         Step::Stream(flow) => {
             doing("messages of the client", bounded(flow.time))?;
             check_flow(flow)?;
@@ -180,7 +195,8 @@ impl Connection {
             && (1..=half(room)).contains(&purpose.bytes)
             && (!purpose.kind.is_atomic() || purpose.bytes == WORD)
             && purpose.settings.is_valid()
-            && (!purpose.relaxed_ordering || end.relaxed_ordering.is_ok());
+            && (!purpose.relaxed_ordering || end.relaxed_ordering.is_ok())
+            && (!purpose.on_demand || end.on_demand.is_ok());
         match is_possible {
             true => Ok(Self {
                 purpose,
@@ -254,6 +270,30 @@ fn compare(end: &End, flow: Flow) -> Result<Option<String>, StepError> {
         }
         _ => Ok(None),
     }
+}
+
+/// Releases the pages before each pair of writes, and compares what each brought. Bytes that a NIC writes to the old pages are lost.
+fn first_touch(
+    end: &End,
+    (bytes, count): (usize, u32),
+    seed: u64,
+    time: Duration,
+    control: &mut Control,
+) -> Result<Option<String>, StepError> {
+    control.send(Message::Ready)?;
+    let mut found = None;
+    for _ in 0..count {
+        end.store.release(bytes)?;
+        for _touch in 0..2 {
+            control.send(Message::Ready)?;
+            expect(control, &Message::Done, bounded(time))?;
+            if found.is_none() {
+                found = end.check(bytes, Pattern::new(seed))?;
+            }
+        }
+    }
+    expect(control, &Message::Done, bounded(time))?;
+    Ok(found.map(|wrong| wrong.to_string()))
 }
 
 fn receive_stream(

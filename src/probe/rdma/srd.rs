@@ -115,7 +115,10 @@ impl Abilities {
             TestCase::Both(bytes) => TestCase::Both(sized(Kind::Write, bytes)?),
             TestCase::Rate(bytes) => TestCase::Rate(sized(Kind::Write, bytes)?),
             // A chunk of a staged message is larger than a message of SRD.
-            TestCase::Staged(_) | TestCase::Chunked(..) | TestCase::Verify(..) => return None,
+            TestCase::Staged(_)
+            | TestCase::Chunked(..)
+            | TestCase::FirstTouch(_)
+            | TestCase::Verify(..) => return None,
         })
     }
 

@@ -114,6 +114,8 @@ pub struct Place {
     pub rate: Option<u64>,
     /// The NUMA node whose CPUs and memory the end uses; none if it is not bound.
     pub node: Option<Binding>,
+    /// The kernel driver of the NIC's function; none if unknown.
+    pub driver: Option<String>,
     /// The NIC's PCI function and the bridges above it.
     pub functions: Vec<String>,
     pub virtual_function: Option<VirtualFunction>,
@@ -171,6 +173,8 @@ pub struct Task {
     /// How packets are addressed and retried; the server uses the client's.
     pub settings: Settings,
     pub relaxed_ordering: RelaxedOrdering,
+    /// Also with host memory that is registered for on-demand paging.
+    pub on_demand: bool,
     pub extent: Extent,
     /// How much, and how long.
     pub terms: Terms,

@@ -20,6 +20,8 @@ pub enum TestCase {
     /// Bandwidth of both directions at once.
     Both(usize),
     Rate(usize),
+    /// Latency of writes into pages that are not there, with on-demand paging.
+    FirstTouch(usize),
     /// Bandwidth without GPUDirect RDMA.
     Staged(usize),
     /// The same in chunks of a certain size.
@@ -58,6 +60,7 @@ impl TestCase {
             bytes,
             traffic,
             relaxed_ordering,
+            on_demand: matches!(self, Self::FirstTouch(_)),
             settings,
         };
         match self {
@@ -75,6 +78,7 @@ impl TestCase {
             Self::Rate(bytes) => {
                 reliable(pairs.max(RATE_PAIRS), Kind::Write, bytes, Traffic::OneWay)
             }
+            Self::FirstTouch(bytes) => reliable(1, Kind::Write, bytes, Traffic::OneWay),
             Self::Staged(bytes) | Self::Chunked(bytes, _) => {
                 reliable(1, Kind::Send, bytes, Traffic::Staged)
             }

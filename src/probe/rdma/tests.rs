@@ -14,6 +14,7 @@ fn connect(transport: Transport) -> Step {
         bytes: 8,
         traffic: Traffic::OneWay,
         relaxed_ordering: true,
+        on_demand: false,
         settings: Settings::default(),
     })
 }

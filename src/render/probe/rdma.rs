@@ -1,6 +1,6 @@
 //! Results of RDMA transfers: ends, latency and bandwidth by size, and GPUs against NICs.
 
-use super::by_size::{bandwidths_by_size, latencies_by_size, small_figure};
+use super::by_size::{bandwidths_by_size, latencies_by_size, medians_by_size, small_figure};
 use super::counters::counters;
 use super::grid::grid;
 use super::lines::{failures, line_of, verified};
@@ -19,14 +19,25 @@ const LATENCIES: [(&str, &str); 4] = [
     ("rdma.read.latency", "read"),
     ("rdma.send.latency", "send"),
 ];
+/// The same with on-demand paging, in a table of their own: a line has room for few.
+const PAGED_LATENCIES: [(&str, &str); 5] = [
+    ("rdma.write.latency.odp", "write"),
+    ("rdma.read.latency.odp", "read"),
+    ("rdma.send.latency.odp", "send"),
+    ("rdma.write.first-touch.odp", "first touch"),
+    ("rdma.write.next-touch.odp", "next touch"),
+];
 /// The columns of bandwidths.
-const BANDWIDTHS: [(&str, &str); 13] = [
+const BANDWIDTHS: [(&str, &str); 16] = [
     ("rdma.write.bandwidth", "write"),
     ("rdma.write.bandwidth.strict", "write, strict"),
+    ("rdma.write.bandwidth.odp", "write, ODP"),
     ("rdma.read.bandwidth", "read"),
     ("rdma.read.bandwidth.strict", "read, strict"),
+    ("rdma.read.bandwidth.odp", "read, ODP"),
     ("rdma.send.bandwidth", "send"),
     ("rdma.send.bandwidth.strict", "send, strict"),
+    ("rdma.send.bandwidth.odp", "send, ODP"),
     ("rdma.write.both.bandwidth", "both ways"),
     ("rdma.write.both.bandwidth.strict", "both, strict"),
     ("rdma.staged.bandwidth", "staged"),
@@ -183,7 +194,14 @@ fn reach(end: &ProbedEnd) -> Vec<String> {
                 }
                 Some(RdmaPath::Pcie) | None => String::new(),
             };
-            lines.push(format!("GPUDirect RDMA with {memory_path}{path}{expected}"));
+            let function = end.data_direct.as_ref().map(|function| {
+                let bridges = function.bridges.iter().map(|bridge| format!("{bridge} > "));
+                format!(" by {}{}", bridges.collect::<String>(), function.bdf)
+            });
+            let function = function.unwrap_or_default();
+            lines.push(format!(
+                "GPUDirect RDMA with {memory_path}{function}{path}{expected}"
+            ));
         }
         None => {}
     }
@@ -198,7 +216,9 @@ fn reach(end: &ProbedEnd) -> Vec<String> {
 }
 
 fn latencies(results: &[&ProbeResult], style: Style) -> String {
+    let title = "latency with on-demand paging, us";
     latencies_by_size(results, &LATENCIES, style)
+        + &medians_by_size(title, results, &PAGED_LATENCIES, style)
 }
 
 fn bandwidths(results: &[&ProbeResult], style: Style) -> String {

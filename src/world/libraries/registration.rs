@@ -28,6 +28,7 @@ const RECEIVING: Access = Access {
     remote_read: false,
     remote_atomic: false,
     relaxed_ordering: false,
+    on_demand: false,
 };
 
 /// EOPNOTSUPP: the NIC lacks the memory path or the access.

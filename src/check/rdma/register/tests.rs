@@ -163,7 +163,7 @@ fn remedy_depends_on_nic_driver() {
         fix(&only("rdma.register", &facts)),
         (
             "advice",
-            "See rdma.core for what registers a dma-buf.".to_owned()
+            "See rdma.core for what registers a dma-buf: irdma registers dma-bufs from Linux 6.3 and rdma-core 45 on.".to_owned()
         )
     );
     bind(&mut facts, NIC, Some("efa"));

@@ -27,6 +27,17 @@ pub fn connection_notes(task: &Task, end: &End, other: &Offer) -> Vec<String> {
     if let Some(srd) = srd {
         notes.extend(srd.notes(task, end.is_staged() || other.staged));
     }
+    if srd.is_none() && !(end.atomics && other.atomics) {
+        let (whose, driver) = match end.atomics {
+            true => ("remote", None),
+            false => ("local", end.driver),
+        };
+        let why = driver.and_then(|driver| driver.atomics);
+        let why = why.map(|why| format!("; {why}")).unwrap_or_default();
+        notes.push(format!(
+            "atomic operations are not verified: the {whose} NIC reports none (ibv_query_device){why}"
+        ));
+    }
     if task.relaxed_ordering != RelaxedOrdering::Off && srd.is_none() {
         match (&end.relaxed_ordering, other.relaxed_ordering) {
             (Err(why), _) => notes.push(format!("relaxed ordering is off: {why}")),

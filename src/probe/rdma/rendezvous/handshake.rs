@@ -23,7 +23,7 @@ use super::secret::Secret;
 use crate::probe::random::random;
 
 /// Version of the protocol: handshake, frames and messages. Any change needs a new number.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;
 
 /// Bytes of a message of the handshake, and of its head.
 pub const MESSAGE: usize = 40;
@@ -321,10 +321,10 @@ mod tests {
     #[test]
     fn known_proofs_and_keys() {
         let known = [
-            "06c9bd89f37a43209a1b928474d15cf77dbfd54aa014edc110f7abf402770ad5",
-            "967e6f8bf02bafdd0afd50f52835e16155dd0c1631c9011abee942fd85b72ebf",
-            "9a99321ebec3ab72766504c7d0fb18e829fb8a6121bd9b26bdcdfc426f295328",
-            "7208ed67ccfaf278c4d64c907ae621548ae02c8f02ad97704108f64970bfbdee",
+            "deef5fb9e6126b5d6b1a91fbcc0136f905f21964587091fc186ed0d6debb34c6",
+            "484b5f0f9fffa532cba7a54813e858888d1e8bd3a38a74a3155b70d18c76258e",
+            "60a1537f433f3c827d10fb96c0007e3ce384725bbb14a4c8b1863f8301fc7d43",
+            "4f2db3fd7176241bf06c00dcdc148f9367f7ee11ec6b6bce61c2b2a52394d063",
         ];
         let labels = [
             Label::ClientProof,
@@ -340,11 +340,11 @@ mod tests {
         for (payload, known) in [
             (
                 &b"\"alive\""[..],
-                "0000000722616c697665228e64916dbe5697115094c2c3c266d3a359b21315d4d2ff7ff467d6aa1b91f86f",
+                "0000000722616c697665222137e4764be30cf777286f327bf3b73d9256f6eefde287ddfce8ded2b6f82789",
             ),
             (
                 b"",
-                "000000003faee54d31d728b6a3f6e0bf91480eb5ce00f6aea820144480c0a6fc190ba128",
+                "0000000074c285758e68f59a642e40fbc6cc2a146526a34a6dc8c1e6225ae72ca712c33d",
             ),
         ] {
             assert_eq!(session.writer.frame(payload), Some(hex(known)));
@@ -354,7 +354,7 @@ mod tests {
     #[test]
     fn message_heads() {
         let (_, first) = ClientHandshake::new(&keys().secret).expect("random bytes");
-        assert_eq!(first[..8], *b"gdrc\0\0\0\x04");
-        assert_eq!(rejection_message(), *b"gdrn\0\0\0\x04");
+        assert_eq!(first[..8], *b"gdrc\0\0\0\x05");
+        assert_eq!(rejection_message(), *b"gdrn\0\0\0\x05");
     }
 }

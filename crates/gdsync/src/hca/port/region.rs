@@ -20,6 +20,7 @@ pub(in crate::hca) fn register(
         remote_read: access.remote_read,
         remote_atomic: access.remote_atomic,
         relaxed_ordering: false,
+        on_demand: false,
     };
     let (memory, start) = place.whole();
     match memory {

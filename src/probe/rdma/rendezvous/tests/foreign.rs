@@ -8,7 +8,7 @@ use super::super::MESSAGE;
 use super::*;
 
 /// The only reply to a client without the secret.
-const NO: &[u8] = b"gdrn\0\0\0\x04";
+const NO: &[u8] = b"gdrn\0\0\0\x05";
 /// Longest time until the true peer is accepted among others.
 const SERVED: Duration = Duration::from_secs(2);
 
@@ -73,7 +73,7 @@ fn rejects_foreign_clients() {
         (b"\x1b[2J\x1b]0;owned\x07", "it is not gdr"),
         (
             &protocol,
-            "it uses rendezvous protocol 99, and this gdr uses 4",
+            "it uses rendezvous protocol 99, and this gdr uses 5",
         ),
     ];
     for (bytes, _) in clients {
@@ -145,7 +145,7 @@ fn rejects_wrong_secret() {
 
 #[test]
 fn silent_clients_do_not_block() {
-    for begins in [&b""[..], b"gdrc\0\0\0\x04", b"g"] {
+    for begins in [&b""[..], b"gdrc\0\0\0\x05", b"g"] {
         let (address, thread) = waiting(GENEROUS);
         let silent: Vec<TcpStream> = (0..150)
             .map(|_| {
@@ -172,7 +172,7 @@ fn rejects_silent_client_after_timeout() {
     // Single bytes do not extend the timeout.
     let mut stream = TcpStream::connect(address).expect("a connection");
     let begun = Instant::now();
-    for byte in b"gdrc\0\0\0\x04xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx" {
+    for byte in b"gdrc\0\0\0\x05xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx" {
         if stream.write_all(&[*byte]).is_err() {
             break;
         }
@@ -234,7 +234,7 @@ proptest! {
         for stream in &streams {
             stream.set_read_timeout(Some(GENEROUS)).expect("a timeout");
             let received = rest(stream);
-            let received = match received.strip_prefix(b"gdrs\0\0\0\x04") {
+            let received = match received.strip_prefix(b"gdrs\0\0\0\x05") {
                 Some(nonce) => nonce.get(32..).unwrap_or_default(),
                 None => &received,
             };
@@ -286,7 +286,7 @@ fn identifies_foreign_servers() {
     assert!(
         error
             .to_string()
-            .contains("uses rendezvous protocol 7, and this gdr uses 4")
+            .contains("uses rendezvous protocol 7, and this gdr uses 5")
     );
 }
 

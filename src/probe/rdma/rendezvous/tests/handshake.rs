@@ -175,7 +175,7 @@ fn rejection_reasons() {
         Rejection::Protocol(99)
     );
     assert_eq!(
-        rejection(to_client(&mut client().0, b"gdrn\0\0\0\x04")),
+        rejection(to_client(&mut client().0, b"gdrn\0\0\0\x05")),
         Rejection::Refused
     );
     for foreign in [
