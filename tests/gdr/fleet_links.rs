@@ -77,7 +77,7 @@ fn report((_, out, err): &(Option<i32>, String, String)) -> Value {
 }
 
 /// For fleets in which no answer is missing: NICs in software wait for it as long as a busy machine may need.
-pub const LONG_WAIT: (&str, &str) = ("FAKE_UVERBS_MAX_WAIT", "8000");
+pub const LONG_WAIT: (&str, &str) = ("FAKE_UVERBS_WAIT", "8000");
 
 /// All nodes are there, and each pair of them was measured. The speed of NICs in software says nothing.
 pub fn assert_measured(report: &Value, pairs: u64) {

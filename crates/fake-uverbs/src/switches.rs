@@ -35,8 +35,8 @@ pub struct Switches {
     /// `FAKE_UVERBS_NIC=1`.
     pub executes: bool,
     pub is_traced: bool,
-    /// `FAKE_UVERBS_MAX_WAIT`: upper bound of waits for an answer.
-    pub max_wait: Duration,
+    /// `FAKE_UVERBS_WAIT`: limit of waits for an answer, instead of that of the queue pair.
+    pub wait: Option<Duration>,
     /// `FAKE_UVERBS_RECORDLESS=1`: queue pairs can have a send queue without a doorbell record.
     pub has_recordless_queues: bool,
     pub denied: Denied,
@@ -74,7 +74,10 @@ pub fn switches() -> &'static Switches {
             executes: value("FAKE_UVERBS_NIC") == "1",
             has_recordless_queues: value("FAKE_UVERBS_RECORDLESS") == "1",
             is_traced: std::env::var_os("FAKE_UVERBS_TRACE").is_some(),
-            max_wait: Duration::from_millis(value("FAKE_UVERBS_MAX_WAIT").parse().unwrap_or(300)),
+            wait: value("FAKE_UVERBS_WAIT")
+                .parse()
+                .ok()
+                .map(Duration::from_millis),
             denied: match value("FAKE_UVERBS_DENY").as_str() {
                 "dynamic" => Denied::Dynamic,
                 "all" => Denied::All,

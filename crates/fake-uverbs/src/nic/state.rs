@@ -66,6 +66,14 @@ impl Default for Attributes {
     }
 }
 
+/// Longest wait by default.
+const MAX_WAIT: Duration = Duration::from_millis(300);
+
+/// The limit of a wait that a queue pair limits to this time.
+fn limited(wait: Duration) -> Duration {
+    switches().wait.unwrap_or(wait.min(MAX_WAIT))
+}
+
 impl Attributes {
     pub fn receives(&self) -> bool {
         [
@@ -81,13 +89,13 @@ impl Attributes {
     pub fn answer_timeout(&self) -> Option<Duration> {
         let attempt = Duration::from_nanos(4096 << self.timeout.min(31));
         let all = attempt * (u32::from(self.retries) + 1);
-        (self.timeout != 0).then(|| all.min(switches().max_wait))
+        (self.timeout != 0).then(|| limited(all))
     }
 
     /// How long a request waits for a receive at the remote end; unlimited if `rnr_retry` is 7.
     pub fn rnr_timeout(&self, peer: &Self) -> Option<Duration> {
         let all = rnr_timer(peer.rnr_timer) * u32::from(self.rnr_retries);
-        (self.rnr_retries != 7).then(|| all.min(switches().max_wait))
+        (self.rnr_retries != 7).then(|| limited(all))
     }
 
     /// Copies the attributes that the mask of `struct ib_uverbs_modify_qp` names.
