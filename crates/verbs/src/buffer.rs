@@ -221,6 +221,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri has no madvise")]
     fn released_pages_are_zero() {
         let page = rustix::param::page_size();
         let buffer = Buffer::new(page * 3, Pages::Ordinary).expect("memory");
