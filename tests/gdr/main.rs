@@ -58,6 +58,7 @@ mod probe_pingpong;
 mod probe_rdma;
 mod probe_rdma_counters;
 mod probe_rdma_efa;
+mod probe_rdma_memory_paths;
 mod probe_rdma_nodes;
 mod probe_rdma_odp;
 mod probe_rdma_packets;

@@ -1,8 +1,6 @@
 //! `gdr probe rdma --odp` against the fake libibverbs: what a NIC offers for on-demand paging, with which access flags both ends register,
 //! and what is said of a NIC that offers less.
 
-use std::fs;
-
 use crate::support::nics::{Bench, HOST, Report, SHORT, TWO};
 use serde_json::{Value, json};
 
@@ -20,24 +18,7 @@ fn mlx5() -> Value {
 }
 
 fn bench(patch: &Value) -> Bench {
-    let bench = Bench::of("two", patch);
-    let file = bench.directory.path().join("verbs.json");
-    let text = fs::read_to_string(&file).expect("a machine");
-    let mut machine: Value = serde_json::from_str(&text).expect("JSON");
-    machine["keys"] = json!(bench.directory.path().join("keys"));
-    fs::write(&file, machine.to_string()).expect("a file");
-    bench
-}
-
-/// The access flags of all registrations, in order.
-fn registrations(bench: &Bench) -> Vec<u64> {
-    let text = fs::read_to_string(bench.directory.path().join("keys")).expect("a log");
-    let line = |line: &str| -> Value { serde_json::from_str(line).expect("JSON") };
-    let lines = text.lines().map(line);
-    let registered = lines.filter(|line| !line["registered"].is_null());
-    registered
-        .map(|line| line["access"].as_u64().expect("access"))
-        .collect()
+    Bench::of("two", patch).logging()
 }
 
 fn probe(bench: &Bench, options: &[&str]) -> Report {
@@ -115,7 +96,7 @@ fn every_offered_operation_is_verified_and_measured_twice() {
         let first_unreliable = names.iter().position(|name| name.contains(".uc."));
         assert!(last_paged < first_unreliable, "{names:?}");
         // Two ends of each case, and a trial of each end.
-        let all = registrations(&bench);
+        let all = bench.registrations();
         let paged: Vec<&u64> = all
             .iter()
             .filter(|access| **access & ON_DEMAND != 0)
@@ -201,7 +182,8 @@ fn nic_without_it_is_no_failure() {
     );
     // It was not tried.
     assert!(
-        registrations(&bench)
+        bench
+            .registrations()
             .iter()
             .all(|access| access & ON_DEMAND == 0)
     );
@@ -242,7 +224,7 @@ fn missing_operations_are_named() {
 }
 
 #[test]
-fn failing_registration_is_told() {
+fn failing_registration_is_reported() {
     let mut patch = mlx5();
     patch["verbs"]["odp"]["registration"] = json!(22);
     let report = probe(&bench(&patch), &HOST);

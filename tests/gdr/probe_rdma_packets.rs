@@ -1,7 +1,5 @@
 //! `gdr probe rdma`: how packets are addressed and retried, and the order of writes, as the fake libibverbs gets them.
 
-use std::fs;
-
 use crate::support::nics::{Bench, HOST, Report, SHORT, TWO};
 use serde_json::{Value, json};
 
@@ -11,27 +9,9 @@ const RELAXED: u64 = 1 << 20;
 const RTR: u64 = 2;
 const RTS: u64 = 3;
 
-/// A machine whose library logs registrations and states of queue pairs.
-fn logging(machine: &str, patch: &Value) -> Bench {
-    let bench = Bench::of(machine, patch);
-    let file = bench.directory.path().join("verbs.json");
-    let text = fs::read_to_string(&file).expect("a machine");
-    let mut value: Value = serde_json::from_str(&text).expect("JSON");
-    value["keys"] = json!(bench.directory.path().join("keys"));
-    fs::write(&file, value.to_string()).expect("a file");
-    bench
-}
-
-/// The lines that the library logged.
-fn logged(bench: &Bench) -> Vec<Value> {
-    let text = fs::read_to_string(bench.directory.path().join("keys")).expect("a log");
-    let line = |line: &str| serde_json::from_str(line).expect("JSON");
-    text.lines().map(line).collect()
-}
-
 /// The values of a member in all queue pairs of this state, without repetitions.
 fn values(bench: &Bench, state: u64, member: &str) -> Vec<u64> {
-    let lines = logged(bench);
+    let lines = bench.logged();
     let in_state = lines.iter().filter(|line| line["state"] == state);
     let mut values: Vec<u64> = in_state.filter_map(|line| line[member].as_u64()).collect();
     values.sort_unstable();
@@ -41,14 +21,8 @@ fn values(bench: &Bench, state: u64, member: &str) -> Vec<u64> {
 
 /// Registrations whose access flags include these.
 fn registrations(bench: &Bench, flags: u64) -> usize {
-    let lines = logged(bench);
-    let access = lines.iter().filter(|line| !line["registered"].is_null());
-    let has = |line: &&Value| {
-        line["access"]
-            .as_u64()
-            .is_some_and(|access| access & flags == flags)
-    };
-    access.filter(has).count()
+    let access = bench.registrations().into_iter();
+    access.filter(|access| access & flags == flags).count()
 }
 
 fn names(report: &Report) -> Vec<&str> {
@@ -58,7 +32,7 @@ fn names(report: &Report) -> Vec<&str> {
 
 #[test]
 fn queue_pairs_have_requested_packets() {
-    let bench = logging("roce", &json!({}));
+    let bench = Bench::of("roce", &json!({})).logging();
     let options = [
         "--traffic-class",
         "106",
@@ -126,7 +100,7 @@ fn queue_pairs_have_requested_packets() {
             .all(|access| access & RELAXED == 0)
     );
     // A NIC with fewer retries may fail, as the fake does at once.
-    let few = logging("roce", &json!({}));
+    let few = Bench::of("roce", &json!({})).logging();
     few.probe(&[&TWO[..], &["--rnr-retries", "2"]].concat());
     let found = values(&few, RTS, "receiver_retries");
     assert!(found.contains(&2) && !found.contains(&7), "{found:?}");
@@ -134,7 +108,7 @@ fn queue_pairs_have_requested_packets() {
 
 #[test]
 fn default_packets_are_those_of_nccl_and_perftest() {
-    let bench = logging("roce", &json!({}));
+    let bench = Bench::of("roce", &json!({})).logging();
     assert_eq!(bench.probe(&TWO).code, 0);
     for (state, member, expected) in [
         (RTR, "traffic_class", &[0][..]),
@@ -151,7 +125,7 @@ fn default_packets_are_those_of_nccl_and_perftest() {
 
 #[test]
 fn bandwidth_is_measured_with_relaxed_ordering() {
-    let bench = logging("two", &json!({}));
+    let bench = Bench::of("two", &json!({})).logging();
     let report = bench.probe(&HOST);
     assert_eq!(report.code, 0, "{:#}", report.value);
     for result in report.results() {
@@ -164,7 +138,7 @@ fn bandwidth_is_measured_with_relaxed_ordering() {
     }
     // Two ends with seven bandwidths, and a trial each.
     assert_eq!(registrations(&bench, RELAXED), 2 * (7 + 1));
-    let off = logging("two", &json!({}));
+    let off = Bench::of("two", &json!({})).logging();
     let report = off.probe(&[&HOST[..], &["--relaxed-ordering", "off"]].concat());
     assert_eq!(report.code, 0, "{:#}", report.value);
     // The trials alone.
@@ -211,7 +185,7 @@ fn both_orders_are_compared() {
 /// A library without `ibv_reg_mr_iova2`, which alone has optional access flags, or a device that rejects them.
 #[test]
 fn missing_relaxed_ordering_is_reported() {
-    let bench = logging("two", &json!({"errors": {"ibv_reg_mr_iova2": 95}}));
+    let bench = Bench::of("two", &json!({"errors": {"ibv_reg_mr_iova2": 95}})).logging();
     let report = bench.probe(&HOST);
     assert_eq!(report.code, 0, "{:#}", report.value);
     assert_eq!(registrations(&bench, RELAXED), 0);
@@ -228,7 +202,7 @@ fn missing_relaxed_ordering_is_reported() {
 
 #[test]
 fn each_gid_is_used_in_turn() {
-    let bench = logging("roce", &json!({}));
+    let bench = Bench::of("roce", &json!({})).logging();
     let report = bench.probe(&[&TWO[..], &["--gid-index", "1,3"]].concat());
     assert_eq!(report.code, 0, "{:#}", report.value);
     let subjects: Vec<&Value> = report
@@ -259,7 +233,7 @@ fn partitions_must_match() {
         {"name": "mlx5_0", "pkeys": [65535, 32769]},
         {"name": "mlx5_1", "pkeys": [65535, 32770]},
     ]}});
-    let bench = logging("two", &patch);
+    let bench = Bench::of("two", &patch).logging();
     let apart = bench.probe(&[&TWO[..], &["--pkey-index", "1"]].concat());
     assert_eq!(
         apart.reason(),

@@ -58,6 +58,34 @@ impl Bench {
         fs::write(self.directory.path().join(name), machine.to_string()).expect("a file");
     }
 
+    /// Its library logs registrations and states of queue pairs.
+    pub fn logging(self) -> Self {
+        let log = json!({"keys": self.log()});
+        let machine = self.directory.path().join("verbs.json");
+        self.write("verbs.json", &machine, &log);
+        self
+    }
+
+    fn log(&self) -> PathBuf {
+        self.directory.path().join("keys")
+    }
+
+    /// The lines that the library logged.
+    pub fn logged(&self) -> Vec<Value> {
+        let text = fs::read_to_string(self.log()).expect("a log");
+        let line = |line: &str| serde_json::from_str(line).expect("JSON");
+        text.lines().map(line).collect()
+    }
+
+    /// The access flags of all registrations, in order.
+    pub fn registrations(&self) -> Vec<u64> {
+        let lines = self.logged().into_iter();
+        let registered = lines.filter(|line| !line["registered"].is_null());
+        registered
+            .map(|line| line["access"].as_u64().expect("access flags"))
+            .collect()
+    }
+
     pub fn gdr(&self) -> Gdr {
         self.on(Gdr::new())
     }
