@@ -129,12 +129,10 @@ pub fn write(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
         .filter(|_| topology.has_all_pairs())
         .collect();
     by_name.order_by_key(|at| name(*at));
-    let with_paths = match topology.has_all_paths() {
-        true => usize::MAX,
-        false => 0,
+    let gpus: Vec<usize> = match topology.has_all_paths() {
+        true => topology.rows_of(Kind::Gpu).map(|(at, _)| at).collect(),
+        false => Vec::new(),
     };
-    let gpus = topology.rows_of(Kind::Gpu).map(|(at, _)| at);
-    let gpus: Vec<usize> = gpus.take(with_paths).collect();
     let (by_name, name) = (&by_name, &name);
     let document = Document {
         host: view.facts.host.clone(),

@@ -1,4 +1,4 @@
-//! Polling by a CPU that the polled threads may need.
+//! Polls that yield the CPU: with few CPUs, a thread that only spins keeps the thread it waits for from running.
 
 use std::sync::LazyLock;
 use std::thread;
@@ -8,7 +8,7 @@ use crate::probe::failure::StepError;
 
 /// Polls between yields of the CPU.
 const POLLS: u32 = 1024;
-/// With fewer CPUs than this the polling thread may delay others, so it yields more often.
+/// With fewer CPUs than this it yields more often.
 const MANY_CPUS: usize = 8;
 const FEW_CPU_POLLS: u32 = 4;
 
