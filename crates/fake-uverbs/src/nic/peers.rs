@@ -2,9 +2,10 @@
 //! lowest free one. A connection carries frames: a length of four bytes, and that many bytes.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::device::FIRST_LID;
@@ -28,6 +29,11 @@ fn claim() -> &'static Option<Claim> {
     static CLAIM: OnceLock<Option<Claim>> = OnceLock::new();
     CLAIM.get_or_init(|| {
         let directory = PathBuf::from(std::env::var_os("FAKE_UVERBS_PEERS")?);
+        // Two processes that both found a LID's process ended would both take it.
+        let Some(_locked) = lock(&directory) else {
+            crate::log("FAKE_UVERBS_PEERS: the directory cannot be locked");
+            return None;
+        };
         for lid in FIRST_LID..FIRST_LID + 256 {
             let path = directory.join(format!("{lid:04x}"));
             // The socket of a process that has ended.
@@ -47,6 +53,13 @@ fn claim() -> &'static Option<Claim> {
         crate::log("FAKE_UVERBS_PEERS: no LID is free");
         None
     })
+}
+
+/// Locks a directory until the file is dropped.
+fn lock(directory: &Path) -> Option<File> {
+    let file = File::open(directory).ok()?;
+    file.lock().ok()?;
+    Some(file)
 }
 
 /// The connections of this NIC.
