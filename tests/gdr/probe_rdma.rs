@@ -259,7 +259,7 @@ fn reports_missing_arrival() {
     let reason = report.reason();
     assert!(
         reason.starts_with("validate.rc.write of 1 bytes: ")
-            && reason.contains("nothing arrives: see the GIDs"),
+            && reason.contains("no earlier step succeeded: see the GIDs"),
         "{reason}"
     );
 }

@@ -81,6 +81,8 @@ pub fn client(
         reporter,
         seed: 0,
         doing: String::new(),
+        bytes: 0,
+        arrived: None,
         best_chunk: None,
         planned: None,
     };
@@ -101,6 +103,10 @@ struct Client<'l, 't> {
     seed: u64,
     /// The step that is in progress.
     doing: String,
+    /// Bytes of its messages.
+    bytes: usize,
+    /// The longest message of the test cases that have ended.
+    arrived: Option<usize>,
     /// The best chunk of pipelined messages, and the seconds of a message.
     best_chunk: Option<(usize, f64)>,
     /// Its test case.
@@ -174,6 +180,7 @@ impl Client<'_, '_> {
                 TestCase::Chunked(bytes, chunking) => self.chunked(&mut connected, bytes, chunking),
             };
             done.map_err(|failure| self.with_step(failure))?;
+            self.arrived = self.arrived.max(Some(self.bytes));
             drop(connected);
             self.disconnect()?;
         }
@@ -198,7 +205,8 @@ impl Client<'_, '_> {
     fn with_step(&self, failure: StepError) -> StepError {
         match failure {
             StepError::Work(failure) => {
-                StepError::Step(self.doing.clone(), failure, hint(failure, &self.doing))
+                let hint = hint(failure, self.bytes, self.arrived);
+                StepError::Step(self.doing.clone(), failure, hint)
             }
             other => other,
         }
@@ -212,6 +220,7 @@ impl Client<'_, '_> {
         time: Duration,
     ) -> Result<(), StepError> {
         self.doing = format!("{name} of {bytes} bytes");
+        self.bytes = bytes;
         self.reporter.doing_for(self.doing.clone(), time)?;
         self.control.send(Message::Step(step))?;
         expect(self.control, &Message::Ready, time)
