@@ -280,7 +280,7 @@ impl Client<'_, '_> {
             },
             kind => operation(kind, remote),
         };
-        connected.send(Post::new(operation, 0, bytes))?;
+        connected.send(&Post::new(operation, 0, bytes))?;
         connected.sent.wait(self.control)?;
         let remote_error = self.finish_step(allowance(bytes))?;
         self.end.arrive(0, bytes)?;

@@ -62,7 +62,7 @@ impl ConnectedQueuePair {
     }
 
     /// Posts a request to send.
-    pub fn send(&mut self, post: Post) -> Result<(), StepError> {
+    pub fn send(&mut self, post: &Post) -> Result<(), StepError> {
         self.pair.send(&self.region, post)
     }
 
@@ -132,12 +132,12 @@ impl Queue {
         Ok(&self.taken)
     }
 
-    /// Waits for at least one completion.
-    pub fn wait(&mut self, control: &mut Control) -> Result<&[WorkCompletion], StepError> {
+    /// Waits for a completion, and takes no other.
+    pub fn wait(&mut self, control: &mut Control) -> Result<WorkCompletion, StepError> {
         let mut timer = PollTimer::new(self.timeout);
         loop {
-            if !self.poll()?.is_empty() {
-                return Ok(&self.taken);
+            if let Some(taken) = self.queue.take_one()? {
+                return Ok(taken);
             }
             timer.tick("a completion", control)?;
         }

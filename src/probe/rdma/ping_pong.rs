@@ -77,7 +77,7 @@ fn write(
     let mark = |iteration: u32| (iteration % 255 + 1) as u8;
     let send = |connected: &mut ConnectedQueuePair, control: &mut Control, iteration| {
         end.store.store(bytes - 1, mark(iteration))?;
-        post(connected, request, (iteration, count), control)
+        post(connected, &request, (iteration, count), control)
     };
     let wait_arrival = |connected: &mut ConnectedQueuePair, control: &mut Control, iteration| {
         let mut timer = PollTimer::new(end.timeout);
@@ -110,7 +110,7 @@ fn send(
     let has_arrived = Cell::new(false);
     let send = |connected: &mut ConnectedQueuePair, control: &mut Control, iteration| {
         end.leave(0, bytes)?;
-        post(connected, request, (iteration, count), control)?;
+        post(connected, &request, (iteration, count), control)?;
         // Replaces the used buffer while the message is in flight; the other buffers are still posted.
         if has_arrived.take() && posted < count {
             posted += 1;
@@ -134,7 +134,7 @@ fn send(
 /// Posts the request of an iteration. One in [`SIGNAL_INTERVAL`] is signalled: the reply proves that the others were sent.
 fn post(
     connected: &mut ConnectedQueuePair,
-    request: Post,
+    request: &Post,
     (iteration, count): (u32, u32),
     control: &mut Control,
 ) -> Result<(), StepError> {
@@ -144,9 +144,9 @@ fn post(
         return connected.send(request);
     }
     let signalled = iteration % SIGNAL_INTERVAL == 0 || iteration == count;
-    connected.send(Post {
+    connected.send(&Post {
         signalled,
-        ..request
+        ..*request
     })?;
     match signalled {
         true => connected.sent.wait(control).map(drop),
@@ -188,11 +188,13 @@ fn fetch(
 ) -> Result<Vec<f64>, StepError> {
     let request = Post::new(operation(kind, connected.remote(0)), 0, bytes);
     let mut times = Vec::with_capacity(count as usize);
+    let mut begun = Instant::now();
     for _ in 0..count {
-        let begun = Instant::now();
-        connected.send(request)?;
+        connected.send(&request)?;
         connected.sent.wait(control)?;
-        times.push(begun.elapsed().as_secs_f64());
+        let now = Instant::now();
+        times.push(now.duration_since(begun).as_secs_f64());
+        begun = now;
     }
     Ok(times)
 }

@@ -317,20 +317,20 @@ impl ActiveQueuePair {
     }
 
     /// Posts a request to send.
-    pub fn send(&mut self, region: &MemoryRegion, post: Post) -> Result<(), StepError> {
+    pub fn send(&mut self, region: &MemoryRegion, post: &Post) -> Result<(), StepError> {
         let is_unordered = self.is_unordered();
         match (self, region) {
             (Self::Verbs { pair, datagram, .. }, MemoryRegion::Verbs(region)) => {
                 let pieces = [region.piece(post.at, post.bytes)?];
                 Ok(pair.send(&Request {
+                    id: post.id,
+                    work: work(post.operation, datagram.as_ref()),
+                    pieces: if post.bytes == 0 { &[] } else { &pieces },
                     // libefa refuses requests without a completion.
                     signalled: post.signalled || is_unordered,
                     inline: post.inline,
-                    ..Request::new(
-                        post.id,
-                        work(post.operation, datagram.as_ref()),
-                        if post.bytes == 0 { &[] } else { &pieces },
-                    )
+                    solicited: false,
+                    fenced: false,
                 })?)
             }
             (Self::Sim(pair), MemoryRegion::Sim(region)) => {
@@ -421,56 +421,81 @@ impl Completions {
     /// Takes the available completions, at most 16. A failed request is an error.
     pub fn take(&self, into: &mut Vec<WorkCompletion>) -> Result<(), StepError> {
         into.clear();
-        let pair = match self {
-            Self::Verbs(queue) => return take_verbs(queue, into),
-            Self::Sent(pair) | Self::Received(pair) => pair,
-        };
-        let SimulatedQueuePair { queues, ids } = &mut *pair.borrow_mut();
-        let is_sent = matches!(self, Self::Sent(_));
-        while into.len() < AT_ONCE {
-            let completions = match is_sent {
-                true => &mut queues.send_completions,
-                false => &mut queues.receive_completions,
-            };
-            let Some(completion) = completions.poll()? else {
-                break;
-            };
-            if let Some(failed) = completion.event.failed() {
-                return Err(StepError::Wqe {
-                    syndrome: failed.syndrome,
-                    vendor: failed.vendor,
-                });
-            }
-            let id = match is_sent {
-                true => {
-                    queues.send.complete(&completion)?;
-                    ids.pop_front().ok_or(StepError::OutOfStep)?
+        match self {
+            Self::Verbs(queue) => {
+                let mut taken = [None; AT_ONCE];
+                let count = queue.poll(&mut taken)?;
+                for completion in taken[..count].iter().flatten() {
+                    into.push(WorkCompletion::of(completion)?);
                 }
-                false => queues.receive.complete(&completion)?,
-            };
-            into.push(WorkCompletion {
-                id,
-                immediate: match completion.event {
-                    Event::Written { immediate } | Event::ReceivedImmediate { immediate } => {
-                        Some(immediate)
-                    }
-                    _ => None,
-                },
-            });
+            }
+            Self::Sent(_) | Self::Received(_) => {
+                while into.len() < AT_ONCE {
+                    let Some(completion) = self.take_one()? else {
+                        break;
+                    };
+                    into.push(completion);
+                }
+            }
         }
         Ok(())
     }
+
+    /// Takes a completion: fewer instructions than [`Self::take`], which a latency would include.
+    pub fn take_one(&self) -> Result<Option<WorkCompletion>, StepError> {
+        match self {
+            Self::Verbs(queue) => {
+                let mut taken = [None];
+                queue.poll(&mut taken)?;
+                taken[0].as_ref().map(WorkCompletion::of).transpose()
+            }
+            Self::Sent(pair) => pair.borrow_mut().take(true),
+            Self::Received(pair) => pair.borrow_mut().take(false),
+        }
+    }
 }
 
-fn take_verbs(queue: &CompletionQueue, into: &mut Vec<WorkCompletion>) -> Result<(), StepError> {
-    let mut taken: [Option<Completion>; AT_ONCE] = [None; AT_ONCE];
-    let count = queue.poll(&mut taken)?;
-    for completion in taken[..count].iter().flatten() {
-        let done = completion.outcome.map_err(StepError::Work)?;
-        into.push(WorkCompletion {
+impl WorkCompletion {
+    fn of(completion: &Completion) -> Result<Self, StepError> {
+        Ok(Self {
             id: completion.id,
-            immediate: done.immediate,
-        });
+            immediate: completion.outcome.map_err(StepError::Work)?.immediate,
+        })
     }
-    Ok(())
+}
+
+impl SimulatedQueuePair {
+    /// Takes a completion of a sent or of a received message.
+    fn take(&mut self, is_sent: bool) -> Result<Option<WorkCompletion>, StepError> {
+        let Self { queues, ids } = self;
+        let completions = match is_sent {
+            true => &mut queues.send_completions,
+            false => &mut queues.receive_completions,
+        };
+        let Some(completion) = completions.poll()? else {
+            return Ok(None);
+        };
+        if let Some(failed) = completion.event.failed() {
+            return Err(StepError::Wqe {
+                syndrome: failed.syndrome,
+                vendor: failed.vendor,
+            });
+        }
+        let id = match is_sent {
+            true => {
+                queues.send.complete(&completion)?;
+                ids.pop_front().ok_or(StepError::OutOfStep)?
+            }
+            false => queues.receive.complete(&completion)?,
+        };
+        Ok(Some(WorkCompletion {
+            id,
+            immediate: match completion.event {
+                Event::Written { immediate } | Event::ReceivedImmediate { immediate } => {
+                    Some(immediate)
+                }
+                _ => None,
+            },
+        }))
+    }
 }

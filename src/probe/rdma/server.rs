@@ -334,11 +334,7 @@ fn verify(
     control.send(Message::Ready)?;
     let mut received = None;
     if kind.is_received() {
-        received = connected
-            .received
-            .wait(control)?
-            .first()
-            .and_then(|done| done.immediate);
+        received = connected.received.wait(control)?.immediate;
     }
     expect(control, &Message::Done, allowance(bytes))?;
     end.arrive(0, bytes)?;

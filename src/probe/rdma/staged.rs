@@ -128,7 +128,7 @@ pub fn send(
                 break;
             }
             copying.pop_front();
-            connected.send(Post::new(
+            connected.send(&Post::new(
                 SEND,
                 chunk.number % slots * flow.chunk,
                 chunk.bytes,
@@ -211,7 +211,7 @@ pub fn receive(
             if freed + slots <= total {
                 expect(connected, chunk.number % slots, flow.chunk)?;
             }
-            connected.send(Post::new(SEND, 0, 0))?;
+            connected.send(&Post::new(SEND, 0, 0))?;
             any = true;
         }
         sent += connected.sent.poll()?.len();

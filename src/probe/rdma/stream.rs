@@ -52,7 +52,7 @@ pub fn drive(
             };
             while lane.posted < count && lane.posted - lane.done < depth {
                 lane.posted += 1;
-                connected.send(Post {
+                connected.send(&Post {
                     id: u64::from(lane.posted),
                     signalled: lane.posted % interval == 0 || lane.posted == count,
                     ..post

@@ -44,7 +44,7 @@ impl Client<'_, '_> {
             for samples in [&mut first, &mut next] {
                 expect(self.control, &Message::Ready, time)?;
                 let begun = Instant::now();
-                connected.send(request)?;
+                connected.send(&request)?;
                 connected.sent.wait(self.control)?;
                 if round > 0 {
                     samples.push(begun.elapsed().as_secs_f64());
