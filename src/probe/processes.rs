@@ -63,11 +63,13 @@ pub fn run<T: Task + Sync>(
                 progress: &mut Silent,
             };
             let ran = run(&mut remote_children, remote, remote_socket, remote_stop);
-            if !matches!(&ran, Ok(ran) if ran.whole) {
-                // The local process notices that and reports its results; after the grace period it is stopped.
-                std::thread::sleep(GRACE);
+            if matches!(&ran, Ok(ran) if ran.whole) {
+                return ran.map(|ran| (ran, Some(stops_local)));
             }
-            ran.map(|ran| (ran, stops_local))
+            // The local process notices that and reports its results; after the grace period it is stopped.
+            std::thread::sleep(GRACE);
+            drop(stops_local);
+            ran.map(|ran| (ran, None))
         });
         let ran = run(children, local, local_socket, local_stop);
         let begun = Instant::now();

@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::Bench;
+use crate::support::{Bench, copy_gdr};
 use serde_json::{Value, json};
 
 /// A machine whose driver needs two options, written by two fixes into one file.
@@ -183,8 +183,7 @@ fn unit_rejects_replaceable_program() {
     let before = bench.tree();
     let dir = tempfile::tempdir_in("/tmp").expect("a directory");
     let program = dir.path().join("gdr");
-    fs::copy(env!("CARGO_BIN_EXE_gdr"), &program).expect("a copy");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("permissions");
+    copy_gdr(&program);
     let output = Command::new(&program)
         .args(["fix-acs", "--persist", "unit", "--yes", "--sysroot"])
         .arg(bench.root())

@@ -150,9 +150,16 @@ impl SafeBinary {
         let home = std::env::var_os("HOME").expect("HOME is set");
         let dir = tempfile::tempdir_in(home).expect("a directory in HOME");
         let path = dir.path().join("gdr");
-        std::fs::copy(env!("CARGO_BIN_EXE_gdr"), &path).expect("a copy of gdr");
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))
-            .expect("permissions");
+        copy_gdr(&path);
         Self { _dir: dir, path }
     }
+}
+
+/// Copies gdr by another process: a program that this one has open for writing is open in what other threads start meanwhile, and
+/// Linux does not run a program that is open for writing.
+pub fn copy_gdr(to: &Path) {
+    let gdr = env!("CARGO_BIN_EXE_gdr");
+    let copied = Command::new("cp").arg(gdr).arg(to).status().expect("cp");
+    assert!(copied.success(), "{gdr} to {}", to.display());
+    std::fs::set_permissions(to, std::fs::Permissions::from_mode(0o755)).expect("permissions");
 }

@@ -3,6 +3,7 @@
 mod chunked;
 mod first_touch;
 mod notes;
+mod progress;
 
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use gdsync::wire::Operation;
 use gpu::Pattern;
 use verbs::Transport;
 
-use self::notes::{connection_notes, hint};
+use self::notes::connection_notes;
+use self::progress::Progress;
 use super::agree::{allowance, check_word, exchange_offers, report_failure, simulated_note};
 use super::connected::{ConnectedQueuePair, connect_queue_pairs};
 use super::control::{Control, Flow, Message, Step, expect};
@@ -80,9 +82,7 @@ pub fn client(
         about,
         reporter,
         seed: 0,
-        doing: String::new(),
-        bytes: 0,
-        arrived: None,
+        progress: Progress::default(),
         best_chunk: None,
         planned: None,
     };
@@ -101,12 +101,7 @@ struct Client<'l, 't> {
     about: Subject,
     reporter: &'l mut Reporter<'t>,
     seed: u64,
-    /// The step that is in progress.
-    doing: String,
-    /// Bytes of its messages.
-    bytes: usize,
-    /// The longest message of the test cases that have ended.
-    arrived: Option<usize>,
+    progress: Progress,
     /// The best chunk of pipelined messages, and the seconds of a message.
     best_chunk: Option<(usize, f64)>,
     /// Its test case.
@@ -179,8 +174,8 @@ impl Client<'_, '_> {
                 TestCase::Staged(bytes) => self.staged(&mut connected, bytes),
                 TestCase::Chunked(bytes, chunking) => self.chunked(&mut connected, bytes, chunking),
             };
-            done.map_err(|failure| self.with_step(failure))?;
-            self.arrived = self.arrived.max(Some(self.bytes));
+            done.map_err(|failure| self.progress.explain(failure))?;
+            self.progress.end_case();
             drop(connected);
             self.disconnect()?;
         }
@@ -201,17 +196,6 @@ impl Client<'_, '_> {
         expect(self.control, &Message::Done, Duration::ZERO)
     }
 
-    /// Adds the current step to a failure of a request.
-    fn with_step(&self, failure: StepError) -> StepError {
-        match failure {
-            StepError::Work(failure) => {
-                let hint = hint(failure, self.bytes, self.arrived);
-                StepError::Step(self.doing.clone(), failure, hint)
-            }
-            other => other,
-        }
-    }
-
     fn begin(
         &mut self,
         name: &str,
@@ -219,9 +203,8 @@ impl Client<'_, '_> {
         step: Step,
         time: Duration,
     ) -> Result<(), StepError> {
-        self.doing = format!("{name} of {bytes} bytes");
-        self.bytes = bytes;
-        self.reporter.doing_for(self.doing.clone(), time)?;
+        self.progress.begin(name, bytes);
+        self.reporter.doing_for(self.progress.step.clone(), time)?;
         self.control.send(Message::Step(step))?;
         expect(self.control, &Message::Ready, time)
     }

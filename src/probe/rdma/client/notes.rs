@@ -1,6 +1,4 @@
-//! What a user must know about a connection, and about a request that failed.
-
-use verbs::Failure;
+//! What a user must know about a connection.
 
 use crate::probe::rdma::control::Offer;
 use crate::probe::rdma::end::End;
@@ -48,41 +46,4 @@ pub fn connection_notes(task: &Task, end: &End, other: &Offer) -> Vec<String> {
         }
     }
     notes
-}
-
-/// The likely cause of a failed request for a message of this length, where messages up to `arrived` bytes arrived in earlier steps.
-pub fn hint(failure: Failure, bytes: usize, arrived: Option<usize>) -> &'static str {
-    if failure.name() != Some("RETRY_EXC_ERR") {
-        return "";
-    }
-    match arrived {
-        None => {
-            "; no earlier step succeeded: see the GIDs (ibv_devinfo -v, --gid-index), the network between the ports, and its firewall"
-        }
-        Some(arrived) if arrived < bytes => {
-            "; shorter messages arrived before: check that the network between the ports carries packets of their MTU without loss"
-        }
-        Some(_) => {
-            "; messages of this length arrived before: check that the remote process still runs, and the network between the ports for loss"
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hint_claims_what_earlier_steps_showed() {
-        // IBV_WC_RETRY_EXC_ERR, and IBV_WC_REM_ACCESS_ERR.
-        let [unanswered, denied] = [12, 10].map(|status| Failure {
-            status,
-            syndrome: 0,
-        });
-        let says = |arrived, words: &str| hint(unanswered, 4096, arrived).contains(words);
-        assert!(says(None, "no earlier step succeeded"));
-        assert!(says(Some(4095), "shorter messages arrived"));
-        assert!(says(Some(4096), "messages of this length arrived"));
-        assert_eq!(hint(denied, 4096, Some(1)), "");
-    }
 }
