@@ -43,8 +43,7 @@ fn rails_run_alone_and_together() {
     let [sum] = sum[..] else { panic!("{sum:#?}") };
     assert_eq!(sum["subject"], "all together");
     let median = sum["median"].as_f64().expect("a figure");
-    // Each is a median of its own.
-    assert!((median / each - 1.0).abs() < 0.01, "{median} of {each}");
+    assert!((median / each - 1.0).abs() < 1e-6, "{median} of {each}");
     let notes = report.value["notes"].to_string();
     assert!(
         notes.contains("Together the 2 connections reach"),

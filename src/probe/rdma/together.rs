@@ -23,7 +23,6 @@ use crate::model::{ProbeResult, ProbeVerdict};
 use crate::probe::cpus::{bind, on_node};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
-use crate::probe::statistics::Figures;
 use crate::probe::task;
 use crate::probe::verdict::Subject;
 
@@ -309,21 +308,23 @@ fn busy(
 
 fn results(tasks: &[Task], measured: &[Measured]) -> Vec<ProbeResult> {
     let mut results = Vec::new();
-    let (mut requests, mut bytes) = (0.0, 1);
+    let (mut sum, mut bytes) = (0.0, 1);
     for (task, measured) in tasks.iter().zip(measured) {
         bytes = measured.bytes;
         let about = Subject::new(&task.subject, &measured.backend);
         results.push(about.bandwidth(ALONE, bytes, 0, &measured.alone, None));
         let each = about.bandwidth(EACH, bytes, bytes, &measured.together, None);
+        // GB/s, as the report has it.
+        sum += each.median.unwrap_or(0.0);
         results.push(about.checked(each, measured.wrong.clone()));
-        requests += Figures::of(&measured.together).map_or(0.0, |figures| 1.0 / figures.median);
     }
     let backend = measured
         .first()
         .map_or("verbs", |first| first.backend.as_str());
     let about = Subject::new(ALL, backend);
-    if requests > 0.0 {
-        results.push(about.bandwidth(SUM, bytes, 0, &[1.0 / requests], None));
+    if sum > 0.0 {
+        let seconds = bytes as f64 / (sum * 1e9);
+        results.push(about.bandwidth(SUM, bytes, 0, &[seconds], None));
     }
     results
 }
