@@ -441,7 +441,7 @@ impl Completions {
         Ok(())
     }
 
-    /// Takes a completion: fewer instructions than [`Self::take`], which a latency would include.
+    /// Takes one completion, with fewer instructions than [`Self::take`]: they would add to a latency.
     pub fn take_one(&self) -> Result<Option<WorkCompletion>, StepError> {
         match self {
             Self::Verbs(queue) => {
