@@ -14,6 +14,7 @@ mod lane;
 #[path = "../../../gdsync/tests/oracle/mlx5dv.rs"]
 mod mlx5dv;
 mod overrun;
+mod peers;
 mod programs;
 #[path = "../../../gdsync/tests/oracle/random.rs"]
 mod random;
