@@ -155,8 +155,8 @@ impl SafeBinary {
     }
 }
 
-/// Copies gdr by another process: a program that this one has open for writing is open in what other threads start meanwhile, and
-/// Linux does not run a program that is open for writing.
+/// Copies gdr with `cp`. If this process had the copy open for writing, programs that other threads start at that time would inherit
+/// the file, and Linux refuses to run a program that is open for writing.
 pub fn copy_gdr(to: &Path) {
     let gdr = env!("CARGO_BIN_EXE_gdr");
     let copied = Command::new("cp").arg(gdr).arg(to).status().expect("cp");

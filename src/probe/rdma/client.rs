@@ -175,7 +175,6 @@ impl Client<'_, '_> {
                 TestCase::Chunked(bytes, chunking) => self.chunked(&mut connected, bytes, chunking),
             };
             done.map_err(|failure| self.progress.explain(failure))?;
-            self.progress.end_case();
             drop(connected);
             self.disconnect()?;
         }

@@ -322,6 +322,7 @@ impl ActiveQueuePair {
         match (self, region) {
             (Self::Verbs { pair, datagram, .. }, MemoryRegion::Verbs(region)) => {
                 let pieces = [region.piece(post.at, post.bytes)?];
+                // All fields, because to copy those of another request would add to a latency.
                 Ok(pair.send(&Request {
                     id: post.id,
                     work: work(post.operation, datagram.as_ref()),

@@ -10,20 +10,18 @@ pub struct Progress {
     pub step: String,
     /// Bytes of its messages.
     bytes: usize,
-    /// The longest message of the test cases that have ended.
+    /// The longest message of earlier steps.
     arrived: Option<usize>,
 }
 
 impl Progress {
-    /// Begins a step with messages of `bytes` bytes.
+    /// Begins a step with messages of `bytes` bytes. The step before it has succeeded: a failure ends the client.
     pub fn begin(&mut self, name: &str, bytes: usize) {
+        if !self.step.is_empty() {
+            self.arrived = self.arrived.max(Some(self.bytes));
+        }
         self.step = format!("{name} of {bytes} bytes");
         self.bytes = bytes;
-    }
-
-    /// Ends a test case: its messages arrived.
-    pub fn end_case(&mut self) {
-        self.arrived = self.arrived.max(Some(self.bytes));
     }
 
     /// Adds the step to a failed request, with its likely cause.
@@ -51,7 +49,7 @@ fn hint(failure: Failure, bytes: usize, arrived: Option<usize>) -> &'static str 
             "; shorter messages arrived before: check that the network between the ports carries packets of their MTU without loss"
         }
         Some(_) => {
-            "; messages of this length arrived before: check that the remote process still runs, and the network between the ports for loss"
+            "; messages at least as long arrived before: check that the remote process still runs, and the network between the ports for loss"
         }
     }
 }
@@ -62,15 +60,28 @@ mod tests {
 
     #[test]
     fn hint_claims_what_earlier_steps_showed() {
-        // IBV_WC_RETRY_EXC_ERR, and IBV_WC_REM_ACCESS_ERR.
-        let [unanswered, denied] = [12, 10].map(|status| Failure {
-            status,
-            syndrome: 0,
-        });
-        let says = |arrived, words: &str| hint(unanswered, 4096, arrived).contains(words);
-        assert!(says(None, "no earlier step succeeded"));
-        assert!(says(Some(4095), "shorter messages arrived"));
-        assert!(says(Some(4096), "messages of this length arrived"));
-        assert_eq!(hint(denied, 4096, Some(1)), "");
+        let mut progress = Progress::default();
+        for (bytes, words) in [
+            (64, "no earlier step succeeded"),
+            (4096, "shorter messages arrived"),
+            (4096, "messages at least as long arrived"),
+            (1, "messages at least as long arrived"),
+        ] {
+            progress.begin("rdma.write.latency", bytes);
+            // IBV_WC_RETRY_EXC_ERR, and IBV_WC_REM_ACCESS_ERR.
+            let [unanswered, denied] = [12, 10].map(|status| {
+                let failure = Failure {
+                    status,
+                    syndrome: 0,
+                };
+                progress.explain(StepError::Work(failure)).to_string()
+            });
+            let step = format!("rdma.write.latency of {bytes} bytes: ");
+            assert!(
+                unanswered.starts_with(&step) && unanswered.contains(words),
+                "{unanswered}"
+            );
+            assert!(!denied.contains("arrived"), "{denied}");
+        }
     }
 }
