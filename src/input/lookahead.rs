@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-const CHUNK: usize = 128 << 10;
+const CHUNK: u64 = 128 << 10;
 
 pub struct Lookahead<'a> {
     stream: &'a mut dyn Read,
@@ -34,16 +34,8 @@ impl<'a> Lookahead<'a> {
     pub fn more(&mut self) -> io::Result<bool> {
         self.buffer.drain(..self.at);
         self.at = 0;
-        let filled = self.buffer.len();
-        self.buffer.resize(filled + CHUNK, 0);
-        let count = loop {
-            match self.stream.read(&mut self.buffer[filled..]) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                result => break result,
-            }
-        };
-        self.buffer.truncate(filled + *count.as_ref().unwrap_or(&0));
-        Ok(count? > 0)
+        let mut chunk = (&mut *self.stream).take(CHUNK);
+        Ok(chunk.read_to_end(&mut self.buffer)? > 0)
     }
 
     /// The next bytes; fewer at the end.

@@ -53,6 +53,15 @@ impl Terms {
     }
 }
 
+/// The time to spend on a measurement that is planned to take this long: a tenth in debug builds, which tests run and whose
+/// figures mean nothing.
+pub fn measuring_time(planned: Duration) -> Duration {
+    match cfg!(debug_assertions) {
+        true => planned / 10,
+        false => planned,
+    }
+}
+
 /// The smallest size that every path is verified with.
 pub const VERIFIED: usize = 4 << 10;
 

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::depth::measuring_time;
 use super::statistics::{Figures, uncertainty};
 
 /// Limits for the samples of one figure.
@@ -62,7 +63,8 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    pub fn new(budget: Budget) -> Self {
+    pub fn new(mut budget: Budget) -> Self {
+        budget.time = measuring_time(budget.time);
         Self {
             budget,
             begun: Instant::now(),

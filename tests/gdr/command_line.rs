@@ -311,6 +311,7 @@ fn check(what: &str, run: &Run, width: usize) {
 }
 
 #[test]
+#[ignore = "slow: hundreds of runs"]
 fn machine_pages_fit_terminal() {
     for name in names() {
         let dir = Machine::load(&name).laid_out();

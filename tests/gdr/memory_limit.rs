@@ -69,6 +69,7 @@ fn all_within_memory(inputs: &[Input], commands: &[&[&str]]) {
 }
 
 #[test]
+#[ignore = "slow: 4,000 GPUs"]
 fn four_thousand_gpus() {
     all_within_memory(&[gpus(4_000)], &COMMANDS);
 }

@@ -131,6 +131,7 @@ fn lists_tests_with_names_of_gdrcopy() {
 }
 
 #[test]
+#[ignore = "slow: many probes"]
 fn options_change_the_measurement() {
     for allocator in ["cuMemAlloc", "cuMemCreate", "pool"] {
         let report = report(&["--allocator", allocator, "--test", "latency,api,ping-pong"]);

@@ -422,6 +422,7 @@ fn mig_instances_have_no_peer_access() {
 }
 
 #[test]
+#[ignore = "slow: waits for timeouts"]
 fn hanging_pair_is_skipped() {
     let machine = two(&json!({"gpus": [
         {"bdf": "0000:03:00.0"},
@@ -429,7 +430,7 @@ fn hanging_pair_is_skipped() {
     ]}));
     let ran = probe(
         &machine,
-        &[&P2P[..], &["--library-timeout", "4"]].concat(),
+        &[&P2P[..], &["--library-timeout", "2"]].concat(),
         &[],
     );
     assert_eq!(ran.run.code, 3, "{}", ran.run.stdout);

@@ -93,6 +93,7 @@ fn found(seed: u64, case: Case, slower: f64) -> usize {
 }
 
 #[test]
+#[ignore = "slow: thousands of reports"]
 fn noise_is_no_regression_and_losses_are_found() {
     let one = Case {
         samples: 20,

@@ -12,7 +12,7 @@ use super::settings::RelaxedOrdering;
 use super::srd::Abilities;
 use super::task::{Extent, Task};
 use super::test_case::{Planned, TestCase};
-use crate::probe::depth::{Depth, Terms};
+use crate::probe::depth::{Depth, Terms, measuring_time};
 
 /// Verified operations of each transport. A plain UC write is left out: its arrival cannot be detected.
 const VERIFIED: [(Transport, &[Kind]); 3] = [
@@ -256,11 +256,11 @@ impl Depth {
 
     /// Time of one measurement.
     pub fn rdma_point(self) -> Duration {
-        Duration::from_millis(match self {
+        measuring_time(Duration::from_millis(match self {
             Self::Quick => 60,
             Self::Default => 200,
             Self::Full => 1000,
-        })
+        }))
     }
 }
 

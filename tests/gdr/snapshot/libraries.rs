@@ -22,6 +22,7 @@ fn remarks(run: &Run) -> Vec<&str> {
 }
 
 #[test]
+#[ignore = "slow: many runs"]
 fn replays_every_library_outcome() {
     let fake = fake_nvml_build::build(Driver::Current).expect("the simulated library");
     let dir = tempfile::tempdir().expect("a temporary directory");

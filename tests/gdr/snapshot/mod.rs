@@ -82,6 +82,7 @@ fn recorded(name: &str, more: &[&str]) -> (TempDir, PathBuf) {
 }
 
 #[test]
+#[ignore = "slow: many runs"]
 fn snapshot_gives_same_output_as_machine() {
     for name in names() {
         let (dir, file) = recorded(&name, &[]);
