@@ -153,6 +153,7 @@ fn selection_loads_only_needed_libraries() {
 }
 
 #[test]
+#[ignore = "slow: a run for each check"]
 fn single_check_matches_full_report() {
     for name in ["sound", "broken", "h200-x8", "hgx-acs-redirect"] {
         let dir = Machine::load(name).laid_out();

@@ -265,6 +265,7 @@ fn reads_journals() {
 
 /// A machine laid out: thousands of GPUs, and single files of 8 MiB.
 #[test]
+#[ignore = "slow: directories of thousands of files"]
 fn crowded_roots() {
     let root = scratch();
     crowded::lay_out_gpus(root.path(), 4_000);

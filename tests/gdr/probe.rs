@@ -167,6 +167,7 @@ fn closed_pipe_keeps_exit_code() {
 }
 
 #[test]
+#[ignore = "slow: measures until it is interrupted"]
 fn interrupt_prints_results_and_exits_with_3() {
     let mut command = Gdr::new()
         .args(["probe", "copy", "--sim", "--full", "--format", "json"])
@@ -205,6 +206,7 @@ fn interrupt_prints_results_and_exits_with_3() {
 
 /// Sizes that end in the middle of a word, where the last place of a read is the buffer's end.
 #[test]
+#[ignore = "slow: many probes"]
 fn odd_sizes_verify() {
     for _ in 0..3 {
         let run = Gdr::new()

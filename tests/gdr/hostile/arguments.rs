@@ -90,6 +90,7 @@ fn filled(word: &str, hostile: &[u8]) -> OsString {
 }
 
 #[test]
+#[ignore = "slow: many runs"]
 fn prints_hostile_arguments() {
     let machine = Machine::load("h200-x1").laid_out();
     for command in COMMANDS {
@@ -181,6 +182,7 @@ fn prints_hostile_variables() {
 }
 
 #[test]
+#[ignore = "slow: many runs"]
 fn prints_hostile_file_names() {
     let bench = Bench::of("sound", &serde_json::json!({}));
     for hostile in HOSTILE
