@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use crate::support::nics::{Bench, Report, SHORT, TWO};
 use crate::support::{Gdr, fake_ethtool};
@@ -65,8 +66,14 @@ fn probe(rises: &[(&str, &str, u64)], statistics: &[(&str, &str, u64)]) -> (Repo
             .iter()
             .map(|(of, name, rise)| format!("{of} {name} {}\n", 1 + rise))
             .collect();
-        std::thread::sleep(std::time::Duration::from_millis(700));
-        fs::write(file, after).expect("a file");
+        if let Some((device, name, _)) = rises.first() {
+            let counter = sys.join(format!("class/infiniband/{device}/ports/1/{name}"));
+            wait_for_change(&counter);
+        }
+        // A reader sees the old file or the new one.
+        let new = file.with_extension("new");
+        fs::write(&new, after).expect("a file");
+        fs::rename(new, file).expect("the same directory");
     };
     let report = std::thread::scope(|scope| {
         let running = scope.spawn(|| run("json").run());
@@ -75,6 +82,14 @@ fn probe(rises: &[(&str, &str, u64)], statistics: &[(&str, &str, u64)]) -> (Repo
     });
     let report = Report::of(&report);
     (report, run("table").run().stdout)
+}
+
+fn wait_for_change(counter: &Path) {
+    let read = || fs::read_to_string(counter).expect("a counter");
+    let (before, begun) = (read(), Instant::now());
+    while read() == before && begun.elapsed() < Duration::from_secs(30) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// The counters of a report: remote, of, name, rise, kind.
