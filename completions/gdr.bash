@@ -1781,7 +1781,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__rdma)
-            opts="-d -v -h --gpu --sim --quick --full --size --save --baseline --runs --format --listen --rendezvous --secret-file --no-secret --device --remote-device --gid-index --pkey-index --memory --memory-path --odp --all --together --numa --qps --show-perftest --traffic-class --service-level --hop-limit --flow-label --source-port --mtu --ack-timeout --retries --rnr-retries --rnr-timer --static-rate --relaxed-ordering --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-d -v -h --gpu --sim --quick --full --size --save --baseline --runs --format --listen --rendezvous --secret-file --no-secret --device --remote-device --gid-index --pkey-index --memory-path --numa --qps --traffic-class --service-level --hop-limit --flow-label --source-port --mtu --ack-timeout --retries --rnr-retries --rnr-timer --static-rate --relaxed-ordering --memory --odp --all --together --show-perftest --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1841,10 +1841,6 @@ _gdr() {
                     ;;
                 --pkey-index)
                     COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --memory)
-                    COMPREPLY=($(compgen -W "host huge pinned gpu" -- "${cur}"))
                     return 0
                     ;;
                 --memory-path)
@@ -1907,6 +1903,10 @@ _gdr() {
                     COMPREPLY=($(compgen -W "on off both" -- "${cur}"))
                     return 0
                     ;;
+                --memory)
+                    COMPREPLY=($(compgen -W "host huge pinned gpu" -- "${cur}"))
+                    return 0
+                    ;;
                 --profile)
                     COMPREPLY=($(compgen -W "rdma async gpu-initiated gdrcopy p2p mpi all" -- "${cur}"))
                     return 0
@@ -1935,7 +1935,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__transfer)
-            opts="-d -v -h --gpu --sim --quick --full --size --save --baseline --runs --format --listen --rendezvous --secret-file --no-secret --device --remote-device --gid-index --pkey-index --memory --memory-path --odp --all --together --numa --qps --show-perftest --traffic-class --service-level --hop-limit --flow-label --source-port --mtu --ack-timeout --retries --rnr-retries --rnr-timer --static-rate --relaxed-ordering --profile --sysroot --from --color --library-timeout --verbose --help"
+            opts="-d -v -h --gpu --sim --quick --full --size --save --baseline --runs --format --listen --rendezvous --secret-file --no-secret --device --remote-device --gid-index --pkey-index --memory-path --numa --qps --traffic-class --service-level --hop-limit --flow-label --source-port --mtu --ack-timeout --retries --rnr-retries --rnr-timer --static-rate --relaxed-ordering --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1995,10 +1995,6 @@ _gdr() {
                     ;;
                 --pkey-index)
                     COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --memory)
-                    COMPREPLY=($(compgen -W "host huge pinned gpu" -- "${cur}"))
                     return 0
                     ;;
                 --memory-path)

@@ -637,10 +637,6 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l remote-device -d 'Use this port of this machine as the remote end [default: the same port]' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l gid-index -d 'GID index at every port; with several, each is used in turn [default: prefers RoCE v2 with an IPv4 address]' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l pkey-index -d 'P_Key index at every port of this machine' -r
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l memory -d 'Kind of memory [default: gpu if there is a GPU, else host]' -r -f -a "host\t'Host memory'
-huge\t'Host memory in huge pages'
-pinned\t'Host memory pinned by a GPU driver'
-gpu\t'GPU memory'"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l memory-path -d 'Use only this memory path; by default the first that works' -r -f -a "data-direct\t'GPUDirect RDMA by the Data Direct function of the NIC (ConnectX-8), for GPUs with NVLink-C2C'
 dma-buf-pcie\t'GPUDirect RDMA with dma-buf over PCI Express, for GPUs with NVLink-C2C'
 dma-buf\t'GPUDirect RDMA with dma-buf, over the driver\'s choice of path'
@@ -662,6 +658,10 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l relaxed-ordering -d 'Let the NICs relax the order of their writes where bandwidth is measured [default: on]' -r -f -a "on\t'Where the NIC and its library support it'
 off\t'Strict order'
 both\t'Both ways'"
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l memory -d 'Kind of memory [default: gpu if there is a GPU, else host]' -r -f -a "host\t'Host memory'
+huge\t'Host memory in huge pages'
+pinned\t'Host memory pinned by a GPU driver'
+gpu\t'GPU memory'"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l profile -d 'Profiles whose table `probe` sets when a result is slow [default: gdrcopy, mpi for host, p2p for p2p, rdma for rdma]' -r -f -a "rdma\t''
 async\t''
 gpu-initiated\t''
@@ -789,10 +789,6 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l remote-device -d 'Use this port of this machine as the remote end [default: the same port]' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l gid-index -d 'GID index at every port; with several, each is used in turn [default: prefers RoCE v2 with an IPv4 address]' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l pkey-index -d 'P_Key index at every port of this machine' -r
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l memory -d 'Kind of memory [default: gpu if there is a GPU, else host]' -r -f -a "host\t'Host memory'
-huge\t'Host memory in huge pages'
-pinned\t'Host memory pinned by a GPU driver'
-gpu\t'GPU memory'"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l memory-path -d 'Use only this memory path; by default the first that works' -r -f -a "data-direct\t'GPUDirect RDMA by the Data Direct function of the NIC (ConnectX-8), for GPUs with NVLink-C2C'
 dma-buf-pcie\t'GPUDirect RDMA with dma-buf over PCI Express, for GPUs with NVLink-C2C'
 dma-buf\t'GPUDirect RDMA with dma-buf, over the driver\'s choice of path'
@@ -831,10 +827,6 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l quick -d 'Only the most relevant tests, in less than 5 seconds per GPU'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l full -d 'All tests, with more samples; a minute or more per GPU'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l no-secret -d 'Use no secret, for two processes on the loopback address of this machine; any local user can connect'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l odp -d 'Also measure host memory with on-demand paging (ODP), beside pinned memory'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l all -d 'Measure each GPU with each NIC, one figure per pair, to compare path classes'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l together -d 'Also measure all GPUs with their NICs at the same time, to find what they share'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -l show-perftest -d 'Print the equivalent perftest commands'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from transfer" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from mpi" -l gpu -d 'GPUs: all, a number as in gdr topo, a PCI address or a UUID; separate several with commas' -r

@@ -31,8 +31,8 @@ pub use packets::{Ordering, Packets};
 pub use peer::{DevicePort, ListenAt, PeerName, Rendezvous};
 pub use probe::{
     AsyncHca, AsyncProbe, AsyncReceive, AsyncSchedule, AsyncTransport, HostProbe, MpProbe,
-    MpiMemory, MpiProbe, P2pProbe, PeerArgs, Probe, ProbeWhat, RdmaMemory, RdmaMemoryPath,
-    RdmaProbe,
+    MpiMemory, MpiProbe, NicArgs, P2pProbe, PeerArgs, Probe, ProbeWhat, RdmaArgs, RdmaMemory,
+    RdmaMemoryPath, RdmaProbe,
 };
 pub use scope::{ByteSize, NumaChoice, ProbeFormat, Scope};
 pub use style::style;

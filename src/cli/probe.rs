@@ -61,7 +61,7 @@ pub enum ProbeWhat {
     /// No GPUDirect (pageable copies), v1 (copy and send, whole and in chunks of the best size), v2 (peer to peer in one
     /// node), v3 (RDMA of GPU memory), and host memory as the ceiling: latency and bandwidth, 4 B to 64 MiB. Between two
     /// machines as 'gdr probe rdma'; on one machine between its ports. --device sim replaces the NIC by a CPU thread.
-    Transfer(Box<RdmaProbe>),
+    Transfer(Box<NicArgs>),
     /// Send host and GPU memory with the MPI library of the launcher, verify every byte, and name the transports
     ///
     /// mpirun -n 2 gdr probe mpi, or srun -N2 gdr probe mpi. Opens Open MPI or MPICH, and the libraries with their
@@ -93,6 +93,18 @@ pub struct P2pProbe {
 /// `gdr probe rdma`.
 #[derive(Debug, Args)]
 pub struct RdmaProbe {
+    /// Those of gdr probe transfer too.
+    #[command(flatten)]
+    pub nics: NicArgs,
+
+    /// Its own.
+    #[command(flatten)]
+    pub own: RdmaArgs,
+}
+
+/// Options of `gdr probe rdma` and `gdr probe transfer`.
+#[derive(Debug, Args)]
+pub struct NicArgs {
     /// Options of every probe.
     #[command(flatten)]
     pub scope: Scope,
@@ -117,13 +129,32 @@ pub struct RdmaProbe {
     #[arg(long, value_name = "INDEX", default_value_t = 0)]
     pub pkey_index: u16,
 
-    /// Kind of memory [default: gpu if there is a GPU, else host]
-    #[arg(long, value_name = "MEMORY", value_enum)]
-    pub memory: Option<RdmaMemory>,
-
     /// Use only this memory path; by default the first that works
     #[arg(long, value_name = "PATH", value_enum)]
     pub memory_path: Option<RdmaMemoryPath>,
+
+    /// NUMA nodes of this machine's CPUs and host memory: that of the NIC (near), all, or a number
+    ///
+    /// By default near, and a short comparison with another node, which shows what the wrong one costs (not with
+    /// --quick).
+    #[arg(long, value_name = "NODE")]
+    pub numa: Option<NumaChoice>,
+
+    /// Number of queue pairs for bandwidth tests
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub qps: u32,
+
+    /// How packets are addressed and retried.
+    #[command(flatten)]
+    pub packets: Packets,
+}
+
+/// Options of `gdr probe rdma` alone.
+#[derive(Debug, Default, Args)]
+pub struct RdmaArgs {
+    /// Kind of memory [default: gpu if there is a GPU, else host]
+    #[arg(long, value_name = "MEMORY", value_enum)]
+    pub memory: Option<RdmaMemory>,
 
     /// Also measure host memory with on-demand paging (ODP), beside pinned memory
     ///
@@ -144,24 +175,9 @@ pub struct RdmaProbe {
     #[arg(long, conflicts_with_all = ["peer", "listen", "rendezvous", "secret_file", "no_secret", "all"])]
     pub together: bool,
 
-    /// NUMA nodes of this machine's CPUs and host memory: that of the NIC (near), all, or a number
-    ///
-    /// By default near, and a short comparison with another node, which shows what the wrong one costs (not with
-    /// --quick).
-    #[arg(long, value_name = "NODE")]
-    pub numa: Option<NumaChoice>,
-
-    /// Number of queue pairs for bandwidth tests
-    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub qps: u32,
-
     /// Print the equivalent perftest commands
     #[arg(long)]
     pub show_perftest: bool,
-
-    /// How packets are addressed and retried.
-    #[command(flatten)]
-    pub packets: Packets,
 }
 
 /// Where the other end of a probe is, if on another machine.

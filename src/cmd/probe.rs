@@ -16,8 +16,8 @@ use super::probe_file;
 use super::profiles::expectations;
 use crate::check::expected_bandwidths;
 use crate::cli::{
-    self, AsyncHca, Global, MpProbe, MpiMemory, NumaChoice, PeerArgs, Probe, ProbeFormat,
-    ProbeWhat, RdmaMemory, RdmaMemoryPath, RdmaProbe, Rendezvous, style,
+    self, AsyncHca, Global, MpProbe, MpiMemory, MpiProbe, NicArgs, NumaChoice, PeerArgs, Probe,
+    ProbeFormat, ProbeWhat, RdmaArgs, RdmaMemory, RdmaMemoryPath, Rendezvous, style,
 };
 use crate::collect::CollectOptions;
 use crate::model::{PROBE_SCHEMA, ProbeKind, ProbeReport, Side};
@@ -54,35 +54,12 @@ pub fn run(
         machine,
         global,
         want: match &options.what {
-            ProbeWhat::P2p(_) => pairs(),
-            ProbeWhat::Copy(_)
-            | ProbeWhat::Host(_)
-            | ProbeWhat::Rdma(_)
-            | ProbeWhat::Async(_)
-            | ProbeWhat::Mp(_)
-            | ProbeWhat::Mpi(_) => CollectOptions::default(),
             // GPUDirect v2 is between GPUs.
-            ProbeWhat::Transfer(_) => pairs(),
+            ProbeWhat::P2p(_) | ProbeWhat::Transfer(_) => pairs(),
+            _ => CollectOptions::default(),
         },
-        scope: match &options.what {
-            ProbeWhat::Copy(options) => &options.scope,
-            ProbeWhat::Host(options) => &options.scope,
-            ProbeWhat::P2p(options) => &options.scope,
-            ProbeWhat::Rdma(options) => &options.scope,
-            ProbeWhat::Async(options) => &options.scope,
-            ProbeWhat::Mp(options) => &options.scope,
-            ProbeWhat::Mpi(options) => &options.scope,
-            ProbeWhat::Transfer(options) => &options.scope,
-        },
-        profile: match &options.what {
-            ProbeWhat::Copy(_) => "gdrcopy",
-            ProbeWhat::Host(_) => "mpi",
-            ProbeWhat::P2p(_) => "p2p",
-            ProbeWhat::Rdma(_) | ProbeWhat::Transfer(_) => "rdma",
-            // These have no threshold of their own: no bandwidth limits latencies.
-            ProbeWhat::Async(_) | ProbeWhat::Mp(_) => "gdrcopy",
-            ProbeWhat::Mpi(_) => "mpi",
-        },
+        scope: scope_of(&options.what),
+        profile: profile_of(&options.what),
     };
     let scope = session.scope()?;
     match &options.what {
@@ -99,21 +76,7 @@ pub fn run(
             session.run(&options, out, err)
         }
         ProbeWhat::P2p(_) => session.run(&p2p::Options { scope }, out, err),
-        ProbeWhat::Mpi(wanted) => {
-            if scope.sim && (wanted.mpi.is_some() || wanted.memory == Some(MpiMemory::Host)) {
-                bail!("--sim simulates MPI and a GPU: omit --mpi and --memory host");
-            }
-            let options = mpi::Options {
-                scope,
-                library: wanted.mpi.clone(),
-                memory: match wanted.memory {
-                    None => mpi::MemoryChoice::Best,
-                    Some(MpiMemory::Host) => mpi::MemoryChoice::Host,
-                    Some(MpiMemory::Gpu) => mpi::MemoryChoice::Gpu,
-                },
-            };
-            session.run(&options, out, err)
-        }
+        ProbeWhat::Mpi(wanted) => session.run(&mpi_options(scope, wanted)?, out, err),
         ProbeWhat::Async(wanted) => {
             let options = async_options(scope, wanted)?;
             session.run(&options, out, err)
@@ -122,27 +85,57 @@ pub fn run(
             session.run(&mp_options(scope, wanted, machine.is_live())?, out, err)
         }
         ProbeWhat::Transfer(wanted) => {
-            if wanted.all
-                || wanted.together
-                || wanted.memory.is_some()
-                || wanted.odp
-                || wanted.show_perftest
-            {
-                bail!(
-                    "--all, --together, --memory, --odp and --show-perftest are options of gdr probe rdma"
-                );
-            }
             let options = rdma::Options {
                 curves: true,
                 kind: rdma::MemoryKind::Gpu,
-                ..rdma_options(scope, wanted, machine.is_live())?
+                ..rdma_options(scope, wanted, &RdmaArgs::default(), machine.is_live())?
             };
             session.run(&transfer::Options(options), out, err)
         }
         ProbeWhat::Rdma(wanted) => {
-            session.run(&rdma_options(scope, wanted, machine.is_live())?, out, err)
+            let options = rdma_options(scope, &wanted.nics, &wanted.own, machine.is_live())?;
+            session.run(&options, out, err)
         }
     }
+}
+
+fn scope_of(what: &ProbeWhat) -> &cli::Scope {
+    match what {
+        ProbeWhat::Copy(options) => &options.scope,
+        ProbeWhat::Host(options) => &options.scope,
+        ProbeWhat::P2p(options) => &options.scope,
+        ProbeWhat::Rdma(options) => &options.nics.scope,
+        ProbeWhat::Async(options) => &options.scope,
+        ProbeWhat::Mp(options) => &options.scope,
+        ProbeWhat::Mpi(options) => &options.scope,
+        ProbeWhat::Transfer(options) => &options.scope,
+    }
+}
+
+/// The profile whose shares of a link's rate a figure is compared with.
+fn profile_of(what: &ProbeWhat) -> &'static str {
+    match what {
+        ProbeWhat::Host(_) | ProbeWhat::Mpi(_) => "mpi",
+        ProbeWhat::P2p(_) => "p2p",
+        ProbeWhat::Rdma(_) | ProbeWhat::Transfer(_) => "rdma",
+        // Async and mp have no threshold of their own: no bandwidth limits latencies.
+        ProbeWhat::Copy(_) | ProbeWhat::Async(_) | ProbeWhat::Mp(_) => "gdrcopy",
+    }
+}
+
+fn mpi_options(scope: Scope, wanted: &MpiProbe) -> anyhow::Result<mpi::Options> {
+    if scope.sim && (wanted.mpi.is_some() || wanted.memory == Some(MpiMemory::Host)) {
+        bail!("--sim simulates MPI and a GPU: omit --mpi and --memory host");
+    }
+    Ok(mpi::Options {
+        scope,
+        library: wanted.mpi.clone(),
+        memory: match wanted.memory {
+            None => mpi::MemoryChoice::Best,
+            Some(MpiMemory::Host) => mpi::MemoryChoice::Host,
+            Some(MpiMemory::Gpu) => mpi::MemoryChoice::Gpu,
+        },
+    })
 }
 
 /// Facts about pairs of GPUs.
@@ -336,12 +329,13 @@ impl Session<'_> {
 
 pub fn rdma_options(
     scope: Scope,
-    wanted: &RdmaProbe,
+    wanted: &NicArgs,
+    own: &RdmaArgs,
     is_live: bool,
 ) -> anyhow::Result<rdma::Options> {
-    let kind = match wanted.memory {
-        None if wanted.memory_path.is_some() || scope.sim || wanted.all => rdma::MemoryKind::Gpu,
-        None if wanted.odp => rdma::MemoryKind::Host,
+    let kind = match own.memory {
+        None if wanted.memory_path.is_some() || scope.sim || own.all => rdma::MemoryKind::Gpu,
+        None if own.odp => rdma::MemoryKind::Host,
         None => rdma::MemoryKind::Best,
         Some(RdmaMemory::Host) => rdma::MemoryKind::Host,
         Some(RdmaMemory::Huge) => rdma::MemoryKind::Huge,
@@ -354,7 +348,7 @@ pub fn rdma_options(
     if kind != rdma::MemoryKind::Gpu && wanted.memory_path.is_some() {
         bail!("--memory-path needs GPU memory: omit --memory, or use --memory gpu");
     }
-    if wanted.odp && kind != rdma::MemoryKind::Host {
+    if own.odp && kind != rdma::MemoryKind::Host {
         bail!(
             "--odp is for host memory, whose pages the kernel finds for the NIC: use --memory host, without --sim and --memory-path"
         );
@@ -378,21 +372,21 @@ pub fn rdma_options(
         pkey_index: wanted.pkey_index,
         settings: packets::settings(&wanted.packets)?,
         relaxed_ordering: packets::relaxed_ordering(wanted.packets.relaxed_ordering),
-        on_demand: wanted.odp,
+        on_demand: own.odp,
         nodes: wanted.numa.map(chosen_nodes),
-        all: wanted.all,
-        together: wanted.together,
+        all: own.all,
+        together: own.together,
         link: false,
         queue_pairs: wanted.qps,
         curves: false,
-        perftest: wanted.show_perftest,
+        perftest: own.show_perftest,
         scope,
     };
     if options.simulates_nic()
         && (wanted.memory_path.is_some()
             || !wanted.gid_index.is_empty()
             || wanted.pkey_index != 0
-            || wanted.show_perftest
+            || own.show_perftest
             || packets::is_any(&wanted.packets))
     {
         bail!(

@@ -112,6 +112,23 @@ fn figure_has_latency_bandwidth_and_distance() {
 }
 
 #[test]
+fn options_of_rdma_alone_are_rejected() {
+    for option in [
+        "--all",
+        "--together",
+        "--memory=gpu",
+        "--odp",
+        "--show-perftest",
+    ] {
+        let run = Gdr::new().args(["probe", "transfer", option]).run();
+        run.assert_code(2);
+        let name = option.split('=').next().unwrap_or_default();
+        let words = format!("unexpected argument '{name}' found");
+        assert!(run.stderr.contains(&words), "{}", run.stderr);
+    }
+}
+
+#[test]
 fn missing_ways_are_reported() {
     let nothing = json!({"verbs": {"dmabuf": 95, "peermem": false}});
     let alone = json!({"pair": {"can_access": false}});
@@ -185,16 +202,6 @@ fn simulated_gpu_has_every_curve() {
                 "{result}"
             ),
         }
-    }
-}
-
-#[test]
-fn options_of_probe_rdma_are_refused() {
-    for options in [&["--all"][..], &["--memory", "host"], &["--show-perftest"]] {
-        let run = Gdr::new().args(["probe", "transfer", "--sim"]);
-        let run = run.args(options).run();
-        run.assert_code(2);
-        run.assert_stderr("gdr probe rdma");
     }
 }
 

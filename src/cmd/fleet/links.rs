@@ -70,7 +70,7 @@ pub fn run(
         machine: &machine,
         want: CollectOptions::default(),
         global,
-        scope: &wanted.scope,
+        scope: &wanted.nics.scope,
         profile: "rdma",
     };
     let facts = machine.facts(session.want);
@@ -188,25 +188,25 @@ fn check(global: &Global, wanted: &RdmaProbe) -> anyhow::Result<()> {
     if global.sysroot.is_some() || global.from.is_some() {
         bail!("gdr fleet probe rdma measures: it does not work with --sysroot or --from");
     }
-    let peer = &wanted.peer;
+    let peer = &wanted.nics.peer;
     if peer.peer.is_some()
         || peer.listen.is_some()
         || peer.rendezvous.is_some()
         || peer.secret_file.is_some()
         || peer.no_secret
-        || wanted.remote_device.is_some()
+        || wanted.nics.remote_device.is_some()
     {
         bail!(
             "gdr fleet probe chooses both ends of each connection: omit HOST, --listen, --rendezvous, --secret-file, --no-secret \
              and --remote-device after --"
         );
     }
-    let scope = &wanted.scope;
+    let scope = &wanted.nics.scope;
     if scope.save.is_some()
         || scope.baseline.is_some()
-        || wanted.all
-        || wanted.odp
-        || wanted.show_perftest
+        || wanted.own.all
+        || wanted.own.odp
+        || wanted.own.show_perftest
     {
         bail!(
             "--save, --baseline, --all, --odp and --show-perftest are options of gdr probe rdma alone"
@@ -232,7 +232,7 @@ fn link_options(
         remote: rdma::RemoteEnd::Launched(None, None),
         link: true,
         // The other NUMA node is compared on one machine only.
-        ..rdma_options(scope, wanted, false)?
+        ..rdma_options(scope, &wanted.nics, &wanted.own, false)?
     })
 }
 
