@@ -282,8 +282,8 @@ impl Children<'_> {
             }
             ChildEnd::Hung(step) => {
                 self.note(format!(
-                    "{subject}: gave up after waiting {:.0} s for {}. The driver or the GPU appears to hang: look for Xid lines in \
-                     dmesg, or give it longer with --library-timeout.",
+                    "{subject}: gave up after waiting {:.0} s for {}. A driver or a device appears to hang: look for errors in \
+                     dmesg (of NVIDIA GPUs: Xid), or give it longer with --library-timeout.",
                     step.timeout.as_secs_f64(),
                     step.what
                 ));
