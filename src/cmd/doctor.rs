@@ -1,6 +1,6 @@
 //! `gdr doctor`.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use anyhow::bail;
 
@@ -13,7 +13,7 @@ use crate::model::{Finding, Outcome, Remedy, Summary};
 use crate::output::{self, Document, shell_word};
 use crate::profile;
 use crate::render::doctor::{self, Report, Shown};
-use crate::render::{html, junit, svg};
+use crate::render::{Style, html, junit, svg};
 use crate::topo;
 use crate::world::{NetworkQuery, NvmlQuery, VerbsQuery};
 
@@ -75,29 +75,16 @@ pub fn run(
         why: &|id| check::find(id).map_or("", |check| check.why),
         matters: &|finding| check::leaves_open(finding, &expectations),
         fix: fix_command(&facts.host.source, machine, &options.profile),
-        fix_where: if machine.is_imported() {
-            ", on that machine"
-        } else {
-            ""
-        },
-        missing: match facts.host.source.as_str() {
-            "live" => "not available",
-            _ if machine.is_imported() => "not in this dump",
-            _ => "not in this snapshot",
-        },
+        fix_where: fix_where(machine),
+        missing: missing(&facts.host.source, machine),
     };
-    super::print_with(out, |out| match options.format {
-        DoctorFormat::Table => doctor::table(&report, &shown, style(global.color), out),
-        DoctorFormat::Json => output::write_pretty(out, &Document::new("gdr.doctor/1", &report)),
-        DoctorFormat::Markdown => doctor::markdown(&report, &shown, out),
-        DoctorFormat::Prometheus => doctor::prometheus(&report, out),
-        DoctorFormat::Html => {
-            let names = machine.names();
-            let drawing = svg::svg(&facts, &topology, &|ids| names.of(ids));
-            out.write_all(html::doctor(&report, &shown, &drawing, &output::now()).as_bytes())
-        }
-        DoctorFormat::Line => out.write_all(doctor::line(&report, shown.matters).as_bytes()),
-        DoctorFormat::Junit => out.write_all(junit::doctor(&report, shown.matters).as_bytes()),
+    let drawing = || {
+        let names = machine.names();
+        svg::svg(&facts, &topology, &|ids| names.of(ids))
+    };
+    let style = style(global.color);
+    super::print_with(out, |out| {
+        write(options.format, &report, &shown, style, &drawing, out)
     })?;
     if global.from.is_some() && findings.iter().any(has_fix) {
         let text = "fixes are for the recorded machine: run gdr fix there, or with --dry-run here";
@@ -108,6 +95,43 @@ pub fn run(
         &expectations,
         failing(options.fail_on),
     ))
+}
+
+fn write(
+    format: DoctorFormat,
+    report: &Report<'_>,
+    shown: &Shown<'_>,
+    style: Style,
+    drawing: &dyn Fn() -> String,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    match format {
+        DoctorFormat::Table => doctor::table(report, shown, style, out),
+        DoctorFormat::Json => output::write_pretty(out, &Document::new("gdr.doctor/1", report)),
+        DoctorFormat::Markdown => doctor::markdown(report, shown, out),
+        DoctorFormat::Prometheus => doctor::prometheus(report, out),
+        DoctorFormat::Html => {
+            out.write_all(html::doctor(report, shown, &drawing(), &output::now()).as_bytes())
+        }
+        DoctorFormat::Line => out.write_all(doctor::line(report, shown.matters).as_bytes()),
+        DoctorFormat::Junit => out.write_all(junit::doctor(report, shown.matters).as_bytes()),
+    }
+}
+
+fn fix_where(machine: &Machine) -> &'static str {
+    match machine.is_imported() {
+        true => ", on that machine",
+        false => "",
+    }
+}
+
+/// Words for a source that could not be read.
+fn missing(source: &str, machine: &Machine) -> &'static str {
+    match source {
+        "live" => "not available",
+        _ if machine.is_imported() => "not in this dump",
+        _ => "not in this snapshot",
+    }
 }
 
 /// True if the check runs tools or looks through directories of software.

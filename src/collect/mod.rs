@@ -78,12 +78,8 @@ pub fn facts(world: &World, options: CollectOptions) -> Facts {
         true => pci::nvme(files, &mut notes),
         false => Fact::default(),
     };
-    let interest = endpoints(gpus, &rdma, &nvme)
-        // The IOMMU groups of Data Direct functions matter.
-        .chain(functions(&pci, Ids::is_data_direct))
-        // A NIC without an RDMA device may be assigned to a guest or lack its module.
-        .chain(functions(&pci, Ids::is_nvidia_nic).filter(|_| options.system))
-        .collect();
+    let mut interest = endpoints(gpus, &rdma, &nvme).collect();
+    add_related(&mut interest, &pci, options);
     if let Fact::Known(devices) = &mut pci {
         pci::second_pass(files, devices, &interest, &mut notes);
     }
@@ -133,6 +129,15 @@ pub fn facts(world: &World, options: CollectOptions) -> Facts {
     notes.dedup();
     facts.notes = notes;
     facts
+}
+
+fn add_related(interest: &mut BTreeSet<Bdf>, pci: &Fact<Vec<PciDevice>>, options: CollectOptions) {
+    // The IOMMU groups of Data Direct functions matter.
+    interest.extend(functions(pci, Ids::is_data_direct));
+    if options.system {
+        // A NIC without an RDMA device may be assigned to a guest or lack its module.
+        interest.extend(functions(pci, Ids::is_nvidia_nic));
+    }
 }
 
 /// The PCI addresses of GPUs, RDMA devices and NVMe controllers.

@@ -4,7 +4,7 @@
 use std::ffi::c_void;
 use std::time::Duration;
 
-use gpu_sim::{Compare, Item, Kernel, Operation, Post, Resolver};
+use gpu_sim::{Compare, Item, Kernel, Operation, PingPongData, Post, Resolver};
 
 use crate::answer::{ILLEGAL_ADDRESS, MISALIGNED_ADDRESS, NOT_FOUND, Return};
 use crate::context::reaches;
@@ -82,7 +82,7 @@ fn item(name: &str, given: &Parameters, gpu: usize, blocks: u64) -> Result<Optio
             rounds: given.half(2),
             limit: given.nanoseconds(3),
         },
-        "ping_pong_data" | "ping_data" => Kernel::PingPongData {
+        "ping_pong_data" | "ping_data" => Kernel::PingPongData(PingPongData {
             flags: find(given.word(0), blocks, 4)?,
             replies: find(given.word(1), blocks, 4)?,
             rounds: given.half(2),
@@ -91,7 +91,7 @@ fn item(name: &str, given: &Parameters, gpu: usize, blocks: u64) -> Result<Optio
             words: given.word(5) as usize,
             blocks: blocks as usize,
             writes: name == "ping_data",
-        },
+        }),
         "ping" => Kernel::Ping {
             ours: find(given.word(0), 1, 4)?,
             theirs: find(given.word(1), 1, 4)?,

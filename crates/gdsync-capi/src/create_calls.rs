@@ -54,34 +54,9 @@ pub unsafe extern "C" fn gds_create_qp(
 ) -> *mut Qp {
     guard::pointer("gds_create_qp", || {
         let locations = Locations::of(flags)?;
-        let named =
-            |what, pointer: *mut ibv_context| NonNull::new(pointer).ok_or(CallError::Null { what });
-        let (raw, domain) = (
-            named("context", context)?,
-            named("pd", pd.cast())?.cast::<ibv_pd>(),
-        );
-        let Some(attributes) = NonNull::new(qp_init_attr) else {
-            return Err(CallError::Null {
-                what: "qp_init_attr",
-            });
-        };
-        for (what, address, alignment) in [
-            ("context", context.addr(), align_of::<ibv_context>()),
-            ("pd", pd.addr(), align_of::<ibv_pd>()),
-            (
-                "qp_init_attr",
-                qp_init_attr.addr(),
-                align_of::<ibv_qp_init_attr>(),
-            ),
-        ] {
-            if !address.is_multiple_of(alignment) {
-                return Err(CallError::Misaligned {
-                    what,
-                    address,
-                    alignment,
-                });
-            }
-        }
+        let raw = aligned("context", context)?;
+        let domain = aligned("pd", pd)?;
+        let attributes = aligned("qp_init_attr", qp_init_attr)?;
         // SAFETY: not NULL and aligned; the caller promises that it is readable.
         let given = unsafe { attributes.read() };
         let (options, limits) = pair_options(&given, locations)?;
@@ -125,6 +100,20 @@ pub unsafe extern "C" fn gds_create_qp(
         log::write(Level::Debug, "gds_create_qp", text);
         Ok(qp)
     })
+}
+
+fn aligned<T>(what: &'static str, pointer: *mut T) -> Result<NonNull<T>, CallError> {
+    let Some(found) = NonNull::new(pointer) else {
+        return Err(CallError::Null { what });
+    };
+    match pointer.is_aligned() {
+        true => Ok(found),
+        false => Err(CallError::Misaligned {
+            what,
+            address: pointer.addr(),
+            alignment: align_of::<T>(),
+        }),
+    }
 }
 
 /// Destroys a queue pair and its completion queues. Flushes work in progress and releases streams that wait for completions. If a

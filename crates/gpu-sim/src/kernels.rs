@@ -23,16 +23,7 @@ pub enum Kernel {
     },
     /// As `PingPong`, for a flag and a reply of each block, with data that each round changes. The
     /// blocks compare the data before they reply, or write it (`ping_data`).
-    PingPongData {
-        flags: Span,
-        replies: Span,
-        rounds: u32,
-        limit: Duration,
-        data: Span,
-        words: usize,
-        blocks: usize,
-        writes: bool,
-    },
+    PingPongData(PingPongData),
     /// Writes pattern words.
     FillPattern {
         to: Span,
@@ -78,6 +69,48 @@ pub enum Kernel {
     Post(Post),
 }
 
+/// Parameters of [`Kernel::PingPongData`].
+#[derive(Debug)]
+#[expect(missing_docs, reason = "the fields are the parameters in kernels.ptx")]
+pub struct PingPongData {
+    pub flags: Span,
+    pub replies: Span,
+    pub rounds: u32,
+    pub limit: Duration,
+    pub data: Span,
+    pub words: usize,
+    pub blocks: usize,
+    pub writes: bool,
+}
+
+impl PingPongData {
+    fn run(&self, queue: &Queue) -> Result<(), String> {
+        let (data, words, blocks) = (&self.data, self.words, self.blocks);
+        // The share of a block with one thread.
+        let share = |block| (block..words).step_by(blocks).map(|k| word32(data, k));
+        for round in 1..=self.rounds {
+            if self.writes {
+                for block in 0..blocks {
+                    share(block).for_each(|word| word.fill(data_word(round)));
+                    word32(&self.replies, block).store(round);
+                }
+            }
+            for block in 0..blocks {
+                let (flag, reply) = (word32(&self.flags, block), word32(&self.replies, block));
+                if !comes(queue, flag, round, self.limit)? {
+                    reply.store(u32::MAX);
+                    return Ok(());
+                }
+                if !self.writes {
+                    let is_right = share(block).all(|word| word.load() == data_word(round));
+                    reply.store(if is_right { round } else { WRONG_DATA });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Kernel {
     pub(crate) fn run(&self, queue: &Queue) -> Result<(), String> {
         match self {
@@ -87,39 +120,7 @@ impl Kernel {
                 rounds,
                 limit,
             } => ping_pong(queue, flag, reply, *rounds, *limit),
-            Self::PingPongData {
-                flags,
-                replies,
-                rounds,
-                limit,
-                data,
-                words,
-                blocks,
-                writes,
-            } => {
-                // The share of a block with one thread.
-                let share = |block| (block..*words).step_by(*blocks).map(|k| word32(data, k));
-                for round in 1..=*rounds {
-                    if *writes {
-                        for block in 0..*blocks {
-                            share(block).for_each(|word| word.fill(data_word(round)));
-                            word32(replies, block).store(round);
-                        }
-                    }
-                    for block in 0..*blocks {
-                        let (flag, reply) = (word32(flags, block), word32(replies, block));
-                        if !comes(queue, flag, round, *limit)? {
-                            reply.store(u32::MAX);
-                            return Ok(());
-                        }
-                        if !*writes {
-                            let is_right = share(block).all(|word| word.load() == data_word(round));
-                            reply.store(if is_right { round } else { WRONG_DATA });
-                        }
-                    }
-                }
-                Ok(())
-            }
+            Self::PingPongData(exchange) => exchange.run(queue),
             Self::FillPattern {
                 to,
                 words,
@@ -139,17 +140,7 @@ impl Kernel {
                 result,
                 start,
             } => {
-                let differs = |position: &usize| {
-                    let expected = pattern(*key, first.wrapping_add(*position as u64));
-                    word32(from, *position).load() != expected
-                };
-                let mut differing = (0..*words).filter(differs);
-                let first = differing.next();
-                let count = first.map_or(0, |_| 1 + differing.count() as u64);
-                let (found, least) = (word64(result, 0), word64(result, 1));
-                let (start, lowest) = start.unwrap_or_else(|| (found.load(), least.load()));
-                least.store(first.map_or(lowest, |position| lowest.min(position as u64)));
-                found.store(start.wrapping_add(count));
+                check_pattern((from, *words), (*key, *first), result, *start);
                 Ok(())
             }
             Self::Chase {
@@ -180,21 +171,48 @@ impl Kernel {
                 operations,
                 result,
                 limit,
-            } => {
-                let result = word32(result, 0);
-                for (operation, before) in operations.iter().zip(0..) {
-                    let start = Instant::now();
-                    if !operation.perform_until(queue, &|| start.elapsed() >= *limit)? {
-                        result.store(before | 1 << 31);
-                        return Ok(());
-                    }
-                }
-                result.store(operations.len() as u32);
-                Ok(())
-            }
+            } => perform(queue, operations, result, *limit),
             Self::Post(post) => post.run(queue),
         }
     }
+}
+
+/// Counts the words that differ from the pattern with this key, whose word `first` is the first one.
+fn check_pattern(
+    (from, words): (&Span, usize),
+    (key, first): (u64, u64),
+    result: &Span,
+    start: Option<(u64, u64)>,
+) {
+    let differs = |position: &usize| {
+        let expected = pattern(key, first.wrapping_add(*position as u64));
+        word32(from, *position).load() != expected
+    };
+    let mut differing = (0..words).filter(differs);
+    let first = differing.next();
+    let count = first.map_or(0, |_| 1 + differing.count() as u64);
+    let (found, least) = (word64(result, 0), word64(result, 1));
+    let (start, lowest) = start.unwrap_or_else(|| (found.load(), least.load()));
+    least.store(first.map_or(lowest, |position| lowest.min(position as u64)));
+    found.store(start.wrapping_add(count));
+}
+
+fn perform(
+    queue: &Queue,
+    operations: &[Operation],
+    result: &Span,
+    limit: Duration,
+) -> Result<(), String> {
+    let result = word32(result, 0);
+    for (operation, before) in operations.iter().zip(0..) {
+        let start = Instant::now();
+        if !operation.perform_until(queue, &|| start.elapsed() >= limit)? {
+            result.store(before | 1 << 31);
+            return Ok(());
+        }
+    }
+    result.store(operations.len() as u32);
+    Ok(())
 }
 
 fn ping_pong(

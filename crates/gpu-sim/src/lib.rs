@@ -19,7 +19,7 @@ mod stream;
 
 pub use event::{Record, State};
 pub use faults::{Fault, FaultInjector, Faults, Flaw};
-pub use kernels::Kernel;
+pub use kernels::{Kernel, PingPongData};
 pub use operation::{Compare, Operation};
 pub use post::{Post, Resolver};
 pub use queue::{Item, Queue};

@@ -153,45 +153,8 @@ impl Inner {
             ah,
             remote_qpn,
             remote_qkey,
-        } = match request.work {
-            Work::SendTo(to, _) | Work::WriteTo(to, ..) | Work::ReadFrom(to, _) => to.raw(),
-            Work::SendBy {
-                handle,
-                queue_pair,
-                qkey,
-                ..
-            } => handle.to(queue_pair, qkey),
-            _ => return Err(self.unsupported("ibv_wr_send")),
-        };
-        let (begin, name) = match request.work {
-            Work::WriteTo(_, at, None) => (
-                functions
-                    .wr_rdma_write
-                    .map(|write| Begin::Remote(write, at)),
-                "ibv_wr_rdma_write",
-            ),
-            Work::WriteTo(_, at, Some(value)) => (
-                functions
-                    .wr_rdma_write_imm
-                    .map(|write| Begin::RemoteImmediate(write, at, value)),
-                "ibv_wr_rdma_write_imm",
-            ),
-            Work::ReadFrom(_, at) => (
-                functions.wr_rdma_read.map(|read| Begin::Remote(read, at)),
-                "ibv_wr_rdma_read",
-            ),
-            Work::SendTo(_, Some(value))
-            | Work::SendBy {
-                immediate: Some(value),
-                ..
-            } => (
-                functions
-                    .wr_send_imm
-                    .map(|send| Begin::SendImmediate(send, value)),
-                "ibv_wr_send_imm",
-            ),
-            _ => (functions.wr_send.map(Begin::Send), "ibv_wr_send"),
-        };
+        } = destination(request.work).ok_or_else(|| self.unsupported("ibv_wr_send"))?;
+        let (begin, name) = begin(functions, request.work);
         let begin = begin.ok_or_else(|| self.unsupported(name))?;
         // SAFETY: the functions are the provider's, for this queue pair, called in the order of ibv_wr_post(3). The address handle is alive
         // and of this library; the memory is kept until the pair is destroyed, or copied before `complete` returns.
@@ -226,6 +189,53 @@ impl Inner {
             Err(error) => error,
             Ok(()) => Error::Missing { function },
         }
+    }
+}
+
+/// The queue pair that a request is for; None if the request is for a connected queue pair.
+fn destination(work: Work<'_>) -> Option<raw::ibv_send_wr_datagram> {
+    Some(match work {
+        Work::SendTo(to, _) | Work::WriteTo(to, ..) | Work::ReadFrom(to, _) => to.raw(),
+        Work::SendBy {
+            handle,
+            queue_pair,
+            qkey,
+            ..
+        } => handle.to(queue_pair, qkey),
+        _ => return None,
+    })
+}
+
+/// The function that begins this request, if the provider has it, and its name.
+fn begin(functions: &raw::ibv_qp_ex, work: Work<'_>) -> (Option<Begin>, &'static str) {
+    match work {
+        Work::WriteTo(_, at, None) => (
+            functions
+                .wr_rdma_write
+                .map(|write| Begin::Remote(write, at)),
+            "ibv_wr_rdma_write",
+        ),
+        Work::WriteTo(_, at, Some(value)) => (
+            functions
+                .wr_rdma_write_imm
+                .map(|write| Begin::RemoteImmediate(write, at, value)),
+            "ibv_wr_rdma_write_imm",
+        ),
+        Work::ReadFrom(_, at) => (
+            functions.wr_rdma_read.map(|read| Begin::Remote(read, at)),
+            "ibv_wr_rdma_read",
+        ),
+        Work::SendTo(_, Some(value))
+        | Work::SendBy {
+            immediate: Some(value),
+            ..
+        } => (
+            functions
+                .wr_send_imm
+                .map(|send| Begin::SendImmediate(send, value)),
+            "ibv_wr_send_imm",
+        ),
+        _ => (functions.wr_send.map(Begin::Send), "ibv_wr_send"),
     }
 }
 

@@ -121,34 +121,11 @@ fn measure(
         }
         Step::Both(flow) => {
             doing("messages both ways", bounded(flow.time))?;
-            check_flow(flow)?;
-            let connected =
-                queue_pairs_for(connection, flow.kind, flow.bytes, &[Traffic::BothWays])?;
-            control.send(Message::Ready)?;
-            let samples = drive(end, connected, flow, true, control)?;
-            expect(control, &Message::Done, bounded(flow.time))?;
-            let seconds = Figures::of(&samples).map_or(0.0, |figures| figures.median);
-            control.send(Message::Took(seconds))?;
-            None
+            both_ways(end, flow, connection, control)?
         }
         Step::Staged(flow) => {
             doing("chunks of the client", bounded(flow.time))?;
-            check_flow(flow)?;
-            if !staged::is_possible(flow.chunk) {
-                return Err(StepError::OutOfStep);
-            }
-            let connected = first_queue_pair(queue_pairs_for(
-                connection,
-                flow.kind,
-                flow.bytes,
-                &[Traffic::Staged],
-            )?)?;
-            prepare_memory(end, flow)?;
-            staged::prepare(connected, flow)?;
-            control.send(Message::Ready)?;
-            staged::receive(end, connected, flow, control)?;
-            expect(control, &Message::Done, bounded(flow.time))?;
-            compare(end, flow)?
+            receive_chunks(end, flow, connection, control)?
         }
         Step::PingPong {
             kind,
@@ -174,6 +151,48 @@ fn measure(
             None
         }
     })
+}
+
+/// Sends while the client sends.
+fn both_ways(
+    end: &End,
+    flow: Flow,
+    connection: &mut Option<Connection>,
+    control: &mut Control,
+) -> Result<Option<String>, StepError> {
+    check_flow(flow)?;
+    let connected = queue_pairs_for(connection, flow.kind, flow.bytes, &[Traffic::BothWays])?;
+    control.send(Message::Ready)?;
+    let samples = drive(end, connected, flow, true, control)?;
+    expect(control, &Message::Done, bounded(flow.time))?;
+    let seconds = Figures::of(&samples).map_or(0.0, |figures| figures.median);
+    control.send(Message::Took(seconds))?;
+    Ok(None)
+}
+
+/// Receives chunks, and copies them to GPU memory.
+fn receive_chunks(
+    end: &End,
+    flow: Flow,
+    connection: &mut Option<Connection>,
+    control: &mut Control,
+) -> Result<Option<String>, StepError> {
+    check_flow(flow)?;
+    if !staged::is_possible(flow.chunk) {
+        return Err(StepError::OutOfStep);
+    }
+    let connected = first_queue_pair(queue_pairs_for(
+        connection,
+        flow.kind,
+        flow.bytes,
+        &[Traffic::Staged],
+    )?)?;
+    prepare_memory(end, flow)?;
+    staged::prepare(connected, flow)?;
+    control.send(Message::Ready)?;
+    staged::receive(end, connected, flow, control)?;
+    expect(control, &Message::Done, bounded(flow.time))?;
+    compare(end, flow)
 }
 
 /// The queue pairs of a test case.

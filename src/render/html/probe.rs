@@ -2,7 +2,7 @@
 
 use super::page::{Page, mark, text};
 use super::{facts, machine, made, name};
-use crate::model::{Finding, Outcome, ProbeReport, ProbeResult, ProbeVerdict};
+use crate::model::{DiffReport, Finding, Outcome, ProbeReport, ProbeResult, ProbeVerdict};
 use crate::render::probe::{SIMULATED, figure_or_dash, size, svg, verdict};
 use crate::render::text::Tone;
 
@@ -22,6 +22,19 @@ pub fn probe(report: &ProbeReport, taken: &str) -> String {
     for note in &report.notes {
         page.remark(note);
     }
+    failures(&mut page, report);
+    if let Some(diff) = &report.baseline {
+        compared(&mut page, diff);
+    }
+    page.section("Curves");
+    page.drawing("Curves of bandwidth over size", &svg(report));
+    figures(&mut page, &report.results);
+    facts(&mut page, &report.host);
+    page.finish(&made(taken))
+}
+
+/// Results that are not ok, and findings.
+fn failures(page: &mut Page, report: &ProbeReport) {
     let failed: Vec<&ProbeResult> = report
         .results
         .iter()
@@ -43,38 +56,42 @@ pub fn probe(report: &ProbeReport, taken: &str) -> String {
             rows.chain(report.findings.iter().filter_map(unexpected)),
         );
     }
-    if let Some(diff) = &report.baseline {
-        page.section("Baseline");
-        page.paragraph(&format!("Compared with {}", diff.a.source));
-        let changes = diff.changes.iter().filter_map(|change| {
-            let figure = change.figure.as_ref()?;
-            let (tone, word) = match (figure.regression, change.matters()) {
-                (true, _) => (Tone::Bad, "worse"),
-                (false, true) => (Tone::Good, "differs"),
-                (false, false) => (Tone::Dim, "as before"),
-            };
-            let percent = figure
-                .percent
-                .map_or("-".to_owned(), |percent| format!("{percent:+.1} %"));
-            Some(vec![
-                text(&change.area),
-                mark(tone, word),
-                text(&change.fact),
-                text(change.a.as_deref().unwrap_or("none")),
-                text(change.b.as_deref().unwrap_or("none")),
-                text(&percent),
-            ])
-        });
-        page.table(
-            "Figures and those of the baseline",
-            &["subject", "result", "test", "#before", "#now", "#change"],
-            changes,
-        );
-    }
-    page.section("Curves");
-    page.drawing("Curves of bandwidth over size", &svg(report));
+}
+
+/// Figures beside those of the baseline.
+fn compared(page: &mut Page, diff: &DiffReport) {
+    page.section("Baseline");
+    page.paragraph(&format!("Compared with {}", diff.a.source));
+    let changes = diff.changes.iter().filter_map(|change| {
+        let figure = change.figure.as_ref()?;
+        let (tone, word) = match (figure.regression, change.matters()) {
+            (true, _) => (Tone::Bad, "worse"),
+            (false, true) => (Tone::Good, "differs"),
+            (false, false) => (Tone::Dim, "as before"),
+        };
+        let percent = figure
+            .percent
+            .map_or("-".to_owned(), |percent| format!("{percent:+.1} %"));
+        Some(vec![
+            text(&change.area),
+            mark(tone, word),
+            text(&change.fact),
+            text(change.a.as_deref().unwrap_or("none")),
+            text(change.b.as_deref().unwrap_or("none")),
+            text(&percent),
+        ])
+    });
+    page.table(
+        "Figures and those of the baseline",
+        &["subject", "result", "test", "#before", "#now", "#change"],
+        changes,
+    );
+}
+
+/// A table of all results.
+fn figures(page: &mut Page, results: &[ProbeResult]) {
     page.section("Figures");
-    let rows = report.results.iter().map(|result| {
+    let rows = results.iter().map(|result| {
         vec![
             text(&result.subject),
             text(&result.name),
@@ -94,8 +111,6 @@ pub fn probe(report: &ProbeReport, taken: &str) -> String {
         ],
         rows,
     );
-    facts(&mut page, &report.host);
-    page.finish(&made(taken))
 }
 
 fn matters(result: &ProbeResult) -> bool {

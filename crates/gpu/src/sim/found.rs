@@ -1,15 +1,18 @@
 //! Resolves the device addresses of stream work; an unknown address is CUDA's error.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use gdr_sys::cuda::CuResult;
-use gpu_sim::{FaultInjector, Item, Keeper, Kernel as SimKernel, Operation, Post, Resolver, Span};
+use gpu_sim::{
+    FaultInjector, Item, Keeper, Kernel as SimKernel, Operation, PingPongData, Post, Resolver, Span,
+};
 
 use super::machine::driver_error;
 use super::space;
 use crate::backend::{Kernel, Perform, Work};
 use crate::memory::Held;
-use crate::{DevicePtr, Error, Failure, MemOp};
+use crate::{Batches, DevicePtr, Error, Failure, MemOp};
 
 /// Resolves the addresses of `work`; an address without memory is CUDA's error for it.
 pub(super) fn item(work: Work<'_>, injector: Option<&FaultInjector>) -> Result<Item, Error> {
@@ -30,12 +33,10 @@ pub(super) fn item(work: Work<'_>, injector: Option<&FaultInjector>) -> Result<I
             from,
             bytes,
             keeper,
-        } => copy(
-            copied(to, bytes)?,
-            host(from.cast_mut()),
-            bytes,
-            Some(keeper),
-        ),
+        } => {
+            let from = host(from.cast_mut());
+            copy(copied(to, bytes)?, from, bytes, Some(keeper))
+        }
         Work::DeviceToHost {
             to,
             from,
@@ -60,12 +61,10 @@ pub(super) fn item(work: Work<'_>, injector: Option<&FaultInjector>) -> Result<I
             bytes,
             keeper,
             ..
-        } => copy(
-            copied(to, bytes)?,
-            copied(from, bytes)?,
-            bytes,
-            Some(keeper),
-        ),
+        } => {
+            let (to, from) = (copied(to, bytes)?, copied(from, bytes)?);
+            copy(to, from, bytes, Some(keeper))
+        }
         Work::CopyWords {
             to,
             from,
@@ -89,14 +88,7 @@ pub(super) fn item(work: Work<'_>, injector: Option<&FaultInjector>) -> Result<I
         Work::Operations(ops) => operations(ops)?,
         Work::Perform(Perform {
             ops, result, limit, ..
-        }) => {
-            let operations: Result<_, _> = ops.iter().map(|&op| operation(op)).collect();
-            Item::Launch(SimKernel::Perform {
-                operations: operations.map_err(failed("perform"))?,
-                result: find(result, 4).map_err(failed("perform"))?,
-                limit,
-            })
-        }
+        }) => Item::Launch(perform(ops, result, limit).map_err(failed("perform"))?),
         Work::Launch(kernel) => Item::Launch(sim_kernel(kernel).map_err(failed(kernel.name()))?),
         // The caller handles these.
         Work::Record(_) | Work::Wait(_) => Item::Operations(Vec::new()),
@@ -160,6 +152,32 @@ fn operation(op: MemOp<DevicePtr>) -> Result<Operation, Failure> {
     })
 }
 
+fn perform(
+    ops: &[MemOp<DevicePtr>],
+    result: DevicePtr,
+    limit: Duration,
+) -> Result<SimKernel, Failure> {
+    let operations: Result<_, _> = ops.iter().map(|&op| operation(op)).collect();
+    Ok(SimKernel::Perform {
+        operations: operations?,
+        result: find(result, 4)?,
+        limit,
+    })
+}
+
+fn post(queues: DevicePtr, count: usize, batches: Batches) -> Result<Post, Failure> {
+    Ok(Post {
+        queues: find(queues, count * 256)?,
+        count,
+        rounds: batches.rounds,
+        batch: batches.batch,
+        ahead: batches.ahead,
+        words: batches.words as usize,
+        limit: batches.timeout,
+        memory: Resolver::new(|address, bytes| space::resolve(DevicePtr::new(address), bytes)),
+    })
+}
+
 fn sim_kernel(kernel: Kernel) -> Result<SimKernel, Failure> {
     Ok(match kernel {
         Kernel::PingPong {
@@ -183,7 +201,7 @@ fn sim_kernel(kernel: Kernel) -> Result<SimKernel, Failure> {
             blocks,
             threads: _,
             writes,
-        } => SimKernel::PingPongData {
+        } => SimKernel::PingPongData(PingPongData {
             flags: find(flags, blocks as usize * 4)?,
             replies: find(replies, blocks as usize * 4)?,
             rounds,
@@ -192,7 +210,7 @@ fn sim_kernel(kernel: Kernel) -> Result<SimKernel, Failure> {
             words: words as usize,
             blocks: blocks as usize,
             writes,
-        },
+        }),
         Kernel::FillPattern {
             to,
             words,
@@ -237,16 +255,7 @@ fn sim_kernel(kernel: Kernel) -> Result<SimKernel, Failure> {
             queues,
             count,
             batches,
-        } => SimKernel::Post(Post {
-            queues: find(queues, count as usize * 256)?,
-            count: count as usize,
-            rounds: batches.rounds,
-            batch: batches.batch,
-            ahead: batches.ahead,
-            words: batches.words as usize,
-            limit: batches.timeout,
-            memory: Resolver::new(|address, bytes| space::resolve(DevicePtr::new(address), bytes)),
-        }),
+        } => SimKernel::Post(post(queues, count as usize, batches)?),
         Kernel::Hold { gate, limit } => SimKernel::Hold {
             gate: find(gate, 4)?,
             limit,

@@ -4,7 +4,7 @@ use verbs::devx::{
     CompletionQueue as DevxCompletions, CompletionQueueOptions, Devx, QueuePair as DevxPair,
     QueuePairOptions, Registers, Spot,
 };
-use verbs::{ProtectionDomain, Reset};
+use verbs::{ProtectionDomain, Reset, Words};
 
 use super::memory::allocate;
 use crate::hca::mlx5::queues::{Queues, flame, register};
@@ -50,10 +50,8 @@ pub fn create(
 ) -> Result<(Queues, DevxPair<Reset>), crate::Error> {
     let has_record = request.driver != Driver::KernelsWithoutRecord;
     if !has_record && !devx.capabilities().has_recordless_queues {
-        return Err(no_recordless_queues(
-            devx.context(),
-            "its firmware has no such mode (send_dbr_mode_no_dbr_ext)".to_owned(),
-        ));
+        let why = "its firmware has no such mode (send_dbr_mode_no_dbr_ext)".to_owned();
+        return Err(no_recordless_queues(devx.context(), why));
     }
     let registers = devx
         .registers()
@@ -91,11 +89,7 @@ pub fn create(
     };
     let pair = devx.queue_pair(domain, &options, &sent_devx, &received_devx);
     let pair = pair.map_err(verbs_failed("create a queue pair by DEVX"))?;
-    let word = match has_record {
-        true => registers.register(),
-        false => registers.recordless_register(),
-    };
-    let word = word.map_err(verbs_failed("find a doorbell register"))?;
+    let word = doorbell(&registers, has_record)?;
     let send = SendQueue::new(SendParts {
         blocks: request.send_blocks,
         ring: rings.part(received, sent)?,
@@ -123,6 +117,14 @@ pub fn create(
         receive_completions,
     };
     Ok((queues, pair))
+}
+
+fn doorbell(registers: &Registers, has_record: bool) -> Result<Words, crate::Error> {
+    let word = match has_record {
+        true => registers.register(),
+        false => registers.recordless_register(),
+    };
+    word.map_err(verbs_failed("find a doorbell register"))
 }
 
 /// A completion queue. Software's part comes first: it marks every slot as unwritten before the NIC may write one.

@@ -103,20 +103,24 @@ pub(super) fn payload(message: &Message) -> &[u8] {
     }
 }
 
-fn encode_head(message: &Message, length: u64) -> [u8; HEAD] {
-    let mut head = [0; HEAD];
-    let mut put = |at: usize, bytes: &[u8]| {
-        if let Some(to) = head.get_mut(at..at + bytes.len()) {
-            to.copy_from_slice(bytes);
-        }
-    };
+/// The fields that depend on the kind of a message.
+struct Fields {
+    /// Kind, marks, error.
+    first: [u8; 3],
+    immediate: Option<u32>,
+    place: Option<RemoteAddress>,
+    level: u8,
+    operands: [u64; 2],
+}
+
+fn fields(body: &Body) -> Fields {
     let marks = |immediate: Option<u32>, solicited: bool| {
         (if immediate.is_some() { IMMEDIATE } else { 0 }) | if solicited { SOLICITED } else { 0 }
     };
-    let mut kind = |kind: u8, marks: u8, error: u8| put(0, &[kind, marks, error]);
-    let (mut immediate_data, mut place, mut operands) = (None, None, [0_u64; 2]);
+    let (mut first, mut immediate_data, mut place, mut operands) = ([0; 3], None, None, [0_u64; 2]);
+    let mut kind = |kind: u8, marks: u8, error: u8| first = [kind, marks, error];
     let mut level = 0;
-    match &message.body {
+    match body {
         Body::Request(operation) => match *operation {
             RemoteOperation::Send {
                 immediate,
@@ -174,17 +178,35 @@ fn encode_head(message: &Message, length: u64) -> [u8; HEAD] {
             Answer::NotConnected => kind(NOT_CONNECTED, 0, 0),
         },
     }
+    Fields {
+        first,
+        immediate: immediate_data,
+        place,
+        level,
+        operands,
+    }
+}
+
+fn encode_head(message: &Message, length: u64) -> [u8; HEAD] {
+    let mut head = [0; HEAD];
+    let mut put = |at: usize, bytes: &[u8]| {
+        if let Some(to) = head.get_mut(at..at + bytes.len()) {
+            to.copy_from_slice(bytes);
+        }
+    };
+    let fields = fields(&message.body);
+    put(0, &fields.first);
     put(4, &message.from.qpn.to_be_bytes());
     put(8, &message.to.qpn.to_be_bytes());
-    put(12, &immediate_data.unwrap_or(0).to_be_bytes());
+    put(12, &fields.immediate.unwrap_or(0).to_be_bytes());
     put(16, &message.sequence.to_be_bytes());
-    if let Some(RemoteAddress { address, key }) = place {
+    if let Some(RemoteAddress { address, key }) = fields.place {
         put(24, &address.to_be_bytes());
         put(32, &key.to_be_bytes());
     }
-    put(36, &[level]);
-    put(40, &operands[0].to_be_bytes());
-    put(48, &operands[1].to_be_bytes());
+    put(36, &[fields.level]);
+    put(40, &fields.operands[0].to_be_bytes());
+    put(48, &fields.operands[1].to_be_bytes());
     put(56, &length.to_be_bytes());
     head
 }
