@@ -49,23 +49,25 @@ const MAY_USE_CRATES: [(&str, &[&str]); 5] = [
     ("clap", &["cli", "main"]),
 ];
 
-fn sources() -> Vec<(String, PathBuf, String)> {
-    fn walk(directory: &Path, found: &mut Vec<PathBuf>) {
-        for entry in fs::read_dir(directory).expect("a directory of sources") {
-            let path = entry.expect("an entry").path();
-            match path.is_dir() {
-                true => walk(&path, found),
-                false if path.extension().is_some_and(|extension| extension == "rs") => {
-                    found.push(path)
-                }
-                false => {}
+/// The files with Rust code below a directory.
+fn rust_files(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).expect("a directory of sources") {
+        let path = entry.expect("an entry").path();
+        match path.is_dir() {
+            true => found.extend(rust_files(&path)),
+            false if path.extension().is_some_and(|extension| extension == "rs") => {
+                found.push(path)
             }
+            false => {}
         }
     }
+    found
+}
+
+fn sources() -> Vec<(String, PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut paths = Vec::new();
-    walk(&root, &mut paths);
-    paths
+    rust_files(&root)
         .into_iter()
         .map(|path| {
             let inner = path.strip_prefix(&root).expect("below src");
@@ -258,6 +260,70 @@ fn files_have_at_most_600_lines() {
             path.display()
         );
     }
+}
+
+/// A table of one arm for each kernel, which rustfmt writes with one line for each parameter.
+const LONG_FUNCTIONS: [&str; 1] = ["sim_kernel"];
+
+#[test]
+fn functions_have_at_most_80_lines() {
+    let fakes_and_tests = [
+        "/tests",
+        "/testing/",
+        "/examples/",
+        "/crates/fake-",
+        "/sample.rs",
+    ];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut paths = rust_files(&root.join("src"));
+    paths.extend(rust_files(&root.join("crates")));
+    for path in paths {
+        let inner = path.strip_prefix(root).expect("below the root");
+        let name = format!("/{}", inner.display());
+        if fakes_and_tests.iter().any(|part| name.contains(part)) {
+            continue;
+        }
+        let text = fs::read_to_string(&path).expect("a source file");
+        for (function, lines) in functions(&text) {
+            assert!(
+                lines <= 80 || LONG_FUNCTIONS.contains(&function),
+                "{name}: fn {function}: {lines} lines: split the function"
+            );
+        }
+    }
+}
+
+/// The functions of a formatted file, and their numbers of lines.
+fn functions(text: &str) -> Vec<(&str, usize)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let Some((before, after)) = line.split_once("fn ") else {
+            continue;
+        };
+        let is_item = before
+            .split_whitespace()
+            .all(|word| word.starts_with("pub") || QUALIFIERS.contains(&word));
+        let body = &lines[at..];
+        let head = body.iter().position(|line| line.ends_with(['{', ';', '}']));
+        if !is_item || !head.is_some_and(|head| body[head].ends_with('{')) {
+            continue;
+        }
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let end = format!("{indent}}}");
+        let length = body.iter().position(|line| **line == end);
+        let name = after.split(['(', '<']).next().unwrap_or_default();
+        found.extend(length.map(|length| (name, length + 1)));
+    }
+    found
+}
+
+const QUALIFIERS: [&str; 5] = ["const", "unsafe", "async", "extern", "\"C\""];
+
+#[test]
+fn measures_functions() {
+    let text = "trait A {\n    fn a(\n        b: u8,\n    );\n}\npub(crate) fn long<T>(\n    c: T,\n) {\n    if d {\n    }\n}\n";
+    assert_eq!(functions(text), [("long", 6)]);
 }
 
 /// The module of a file of `src/`, as the names of its path.
