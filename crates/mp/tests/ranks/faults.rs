@@ -317,9 +317,13 @@ fn lost_completions_time_out() {
             let window = rank.ranks.window(&region).unwrap();
             rank.hca.inject(0x100, 0, effect);
             let put = Transfer::put(1, &window, 0, &region, 0..8);
-            let request = rank.ranks.start(&put).unwrap();
             let stream = rank.stream();
+            // A CQE of the wrong pass that is written before the wait would be found by the CPU.
+            let gate = rank.ranks.allocator().gpu().pinned(4).unwrap();
+            stream.hold(&gate, LONG).unwrap();
+            let request = rank.ranks.start_on(&stream, &put).unwrap();
             rank.ranks.wait_on(&stream, [&request]).unwrap();
+            gate.store_u32(0, 1).unwrap();
             stream.synchronize_within(LONG).unwrap();
             let found = failure(&rank, request);
             assert_eq!(found.cause, Cause::TimedOut(SHORT), "{effect:?}");

@@ -1,6 +1,6 @@
 //! Runs a function on every rank, each in a thread.
 
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use gdrcopy::{BackendKind, Gdr};
@@ -16,7 +16,33 @@ pub const LONG: Duration = Duration::from_secs(60);
 pub struct Rank {
     pub ranks: Communicator,
     pub hca: Arc<SimHca>,
-    all: Arc<Barrier>,
+    all: Arc<Meeting>,
+}
+
+/// Where the ranks wait for each other. One that panicked fails those that wait for it, which would hide its message for ever.
+#[derive(Default)]
+struct Meeting {
+    state: Mutex<MeetingState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct MeetingState {
+    arrivals: usize,
+    has_failed: bool,
+}
+
+/// Tells the meeting if the thread of its rank panics.
+struct Attendance(Arc<Meeting>);
+
+impl Drop for Attendance {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let state = self.0.state.lock();
+            state.unwrap_or_else(PoisonError::into_inner).has_failed = true;
+            self.0.changed.notify_all();
+        }
+    }
 }
 
 /// An allocator of a simulated GPU with mapped memory.
@@ -47,11 +73,12 @@ pub fn on_hcas<T: Send>(
     work: impl Fn(Rank) -> T + Sync,
 ) -> Vec<T> {
     let locals = Local::ranks(hcas.len() as u32);
-    let all = Arc::new(Barrier::new(hcas.len()));
+    let all = Arc::<Meeting>::default();
     std::thread::scope(|scope| {
         let start = |(local, hca): (Local, Arc<SimHca>)| {
             let (options, all, work) = (options.clone(), Arc::clone(&all), &work);
             scope.spawn(move || {
+                let _attendance = Attendance(Arc::clone(&all));
                 let bootstrap: Box<dyn Bootstrap> = Box::new(local);
                 let ranks =
                     Communicator::connect(bootstrap, hca.clone(), allocator(), options).unwrap();
@@ -69,7 +96,14 @@ pub fn on_hcas<T: Send>(
 impl Rank {
     /// Waits for the other ranks, however long they take.
     pub fn meet(&self) {
-        self.all.wait();
+        let size = self.ranks.size() as usize;
+        let mut state = self.all.state.lock().unwrap();
+        state.arrivals += 1;
+        let last = state.arrivals.next_multiple_of(size);
+        self.all.changed.notify_all();
+        let is_early = |state: &mut MeetingState| state.arrivals < last && !state.has_failed;
+        let state = self.all.changed.wait_while(state, is_early).unwrap();
+        assert!(state.arrivals >= last, "another rank failed");
     }
 
     /// Registered host memory.
