@@ -8,6 +8,7 @@ use ibverbs_sys::{
 };
 
 use crate::answer::{Errno, put, status};
+use crate::machine::device;
 use crate::route::Destination;
 use crate::transport::{Target, Work, name_of};
 use crate::world::{Receive, Sge, World, world};
@@ -210,7 +211,8 @@ impl World {
             sges,
             through: pair.received,
         });
-        if pair.now.qp_state == ibv_qp_state::IBV_QPS_ERR {
+        let flushes = device(pair.device)["flushes_late_receives"] != false;
+        if flushes && pair.now.qp_state == ibv_qp_state::IBV_QPS_ERR {
             self.fail(qp.addr());
         }
         Ok(())

@@ -15,17 +15,6 @@ pub const MOST_SEGMENTS: usize = 62;
 #[derive(Debug, Clone, Copy)]
 pub struct Borrowed;
 
-/// The requests that a queue pair accepts in its current state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// None: state RESET.
-    Reset,
-    /// Receive requests: state INIT or RTR.
-    Receives,
-    /// All requests; in an error state some of them are flushed.
-    Sends,
-}
-
 /// Memory by address and key; only the device checks it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Segment {
@@ -66,27 +55,6 @@ impl<D> QueuePair<Borrowed, D> {
     #[must_use]
     pub fn transport(&self) -> Transport {
         self.inner.transport
-    }
-
-    /// The requests that it accepts now, from a query of the device.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Call`].
-    pub fn state(&self) -> Result<State, Error> {
-        let (mut attributes, mut made) = (
-            raw::ibv_qp_attr::default(),
-            raw::ibv_qp_init_attr::default(),
-        );
-        let what = mask::IBV_QP_STATE.0.cast_signed();
-        // SAFETY: the pair is alive, and both outputs are valid.
-        let errno = unsafe { raw::ibv_query_qp(self.as_raw(), &mut attributes, what, &mut made) };
-        self.domain().context().check_errno("ibv_query_qp", errno)?;
-        Ok(match attributes.qp_state {
-            state::IBV_QPS_RESET => State::Reset,
-            state::IBV_QPS_INIT | state::IBV_QPS_RTR => State::Receives,
-            _ => State::Sends,
-        })
     }
 
     /// Moves to Error, like [`QueuePair::fail`].

@@ -37,11 +37,12 @@ mod port;
 mod queue_pair;
 mod region;
 mod srd;
+mod state;
 mod work;
 
 pub use address_vector::AddressVector;
 pub use addressing::{Address, Behaviour, Peer, Route, STATIC_RATES};
-pub use borrowed::{Borrowed, MOST_SEGMENTS, Segment, State};
+pub use borrowed::{Borrowed, MOST_SEGMENTS, Segment};
 pub use buffer::{Buffer, Pages};
 pub use completion::{
     Completion, CompletionQueue, Direct, Failure, Operation, Provider, WorkCompletion,
@@ -66,6 +67,7 @@ pub use queue_pair::{
 };
 pub use region::{Access, MemoryRegion, Remote, Sge};
 pub use srd::Srd;
+pub use state::State;
 pub use work::{Request, Work};
 
 /// The types of `infiniband/verbs.h`, for C interfaces that pass them through.

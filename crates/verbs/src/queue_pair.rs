@@ -423,7 +423,8 @@ impl<S: Receives> QueuePair<S> {
 
 impl<S: Receives, D> QueuePair<S, D> {
     /// Moves to Error: the pair stops answering the remote end, and posted requests complete as
-    /// flushed. It still accepts requests, and flushes them too.
+    /// flushed. It still accepts requests, and flushes them too, except that Soft-RoCE keeps
+    /// receives that are posted in this state.
     ///
     /// # Errors
     ///

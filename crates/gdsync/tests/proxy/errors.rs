@@ -78,6 +78,23 @@ fn converts_status_and_flushes() {
 }
 
 #[test]
+fn flushes_receives_that_the_device_keeps() {
+    let test = "errors::flushes_receives_that_the_device_keeps";
+    on(test, &[with("flushes_late_receives", json!(false))], |_| {
+        let (mut local, mut peer) = connected_pair(&SMALL(), RetryPolicy::default());
+        let mut remote = local.region.remote(0);
+        remote.key += 1;
+        let denied = peer.sent(&Wqe::write(remote, &[]).inline(b"x").signalled());
+        assert_eq!(failure(&denied).0, 0x13);
+        // The device of this side is in the state ERR, and no completion says so.
+        local.pair.receive.post(&[local.at(0, 8)]).unwrap();
+        local.wait_received();
+        local.synchronize();
+        assert_eq!(failure(&local.next_received()).0, 0x05);
+    });
+}
+
+#[test]
 fn flushes_nops_after_an_error() {
     let test = "errors::flushes_nops_after_an_error";
     on(
@@ -224,6 +241,7 @@ fn device_errors_fail_requests() {
         "ibv_post_recv",
         "ibv_post_send",
         "ibv_modify_qp",
+        "ibv_query_qp",
     ]
     .map(|function| {
         let mut machine = infiniband();
@@ -241,7 +259,7 @@ fn device_errors_fail_requests() {
         match number {
             // Either the polling thread or the connection fails first.
             0 => {}
-            1 | 2 => connected.unwrap(),
+            1 | 2 | 4 => connected.unwrap(),
             _ => {
                 let text = connected.expect_err("it is refused").to_string();
                 assert!(

@@ -66,6 +66,8 @@ pub(super) fn keep(
         next: 0,
         halted: false,
         receives: VecDeque::new(),
+        unchecked: false,
+        checked_at: 0,
         unusable: None,
         broken: false,
         failed: false,

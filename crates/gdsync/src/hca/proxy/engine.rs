@@ -11,7 +11,7 @@ use super::region::MemoryRegions;
 use super::{Shared, State, completions, receives, sends};
 use crate::hca::inbox::{Inbox, Pace};
 
-/// Interval between checks for a failed device.
+/// Interval between checks for a failed device or queue pair.
 const CHECK: Duration = Duration::from_millis(50);
 
 /// The thread and its state. Dropping it ends the thread.
@@ -67,6 +67,7 @@ fn serve(shared: &Shared) {
             if has_failed(shared) {
                 state.fail_all();
             }
+            state.pairs.values_mut().for_each(receives::check);
         }
         drop(state);
         pace.rest(worked, &shared.bell);

@@ -41,6 +41,10 @@ pub(super) struct Pair {
     pub halted: bool,
     /// Counters of the receives posted to verbs, in order.
     pub receives: VecDeque<u16>,
+    /// A receive was posted to verbs since the last query of the state.
+    pub unchecked: bool,
+    /// `clock` at the last check of the receives.
+    pub checked_at: u64,
     /// A receive that verbs cannot post, and its syndrome. Later ones wait.
     pub unusable: Option<(u16, Syndrome)>,
     /// An error occurred: fail the queue pair in this step.
@@ -114,7 +118,8 @@ impl Borrowed {
 
     /// True if it accepts sends.
     pub(super) fn sends(&mut self) -> Result<bool, verbs::Error> {
-        Ok(self.state == State::Sends || self.query()? == State::Sends)
+        let accepts = |state| matches!(state, State::Sends | State::Error);
+        Ok(accepts(self.state) || accepts(self.query()?))
     }
 
     fn query(&mut self) -> Result<State, verbs::Error> {

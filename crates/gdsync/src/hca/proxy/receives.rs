@@ -1,7 +1,8 @@
 //! Posts receive WQEs to verbs.
 
-use verbs::{Segment, Sge};
+use verbs::{Segment, Sge, State};
 
+use super::completions;
 use super::pair::{Link, Pair};
 use super::region::MemoryRegions;
 use crate::Error;
@@ -32,7 +33,10 @@ pub(super) fn post(pair: &mut Pair, regions: &MemoryRegions) -> bool {
         }
         let (counter, segments) = pair.receive.take();
         match post_one(pair, regions, counter, segments) {
-            Ok(()) => pair.receives.push_back(counter),
+            Ok(()) => {
+                pair.receives.push_back(counter);
+                pair.unchecked = true;
+            }
             Err(syndrome) => pair.unusable = Some((counter, syndrome)),
         }
         worked = true;
@@ -45,6 +49,27 @@ pub(super) fn post(pair: &mut Pair, regions: &MemoryRegions) -> bool {
         worked = true;
     }
     worked
+}
+
+/// Fails a queue pair that is in the state ERR: Soft-RoCE does not flush a receive that is posted in this state.
+///
+/// The query can be a command to the firmware, so it is made once after receives are posted, and only if nothing has completed since
+/// the last check.
+pub(super) fn check(pair: &mut Pair) {
+    let is_quiet = pair.clock == std::mem::replace(&mut pair.checked_at, pair.clock);
+    if pair.failed || !pair.unchecked || !is_quiet {
+        return;
+    }
+    let state = match &pair.link {
+        Link::Ready(link) => link.state(),
+        Link::Borrowed(borrowed) => borrowed.pair.state(),
+        Link::Init(_) | Link::Connecting | Link::Gone => return,
+    };
+    pair.unchecked = false;
+    // If the query fails, the device is lost.
+    if matches!(state, Ok(State::Error) | Err(_)) {
+        completions::fail(pair);
+    }
 }
 
 fn post_one(

@@ -62,15 +62,18 @@ impl MemoryRegions {
 
     /// Reads the segments. The caller limits their length.
     pub(super) fn gather(&self, segments: &[DataSegment]) -> Result<Vec<u8>, NotAllowed> {
-        let mut bytes = Vec::new();
-        for segment in segments {
-            let place = self.find(segment.key, segment.address, segment.length.into(), |_| {
+        let find = |segment: &DataSegment| {
+            self.find(segment.key, segment.address, segment.length.into(), |_| {
                 true
-            })?;
-            let start = bytes.len();
-            bytes.resize(start + place.len(), 0);
-            let to = bytes.get_mut(start..).ok_or(NotAllowed)?;
+            })
+        };
+        let places = segments.iter().map(find).collect::<Result<Vec<_>, _>>()?;
+        let mut bytes = vec![0; places.iter().map(Place::len).sum()];
+        let mut rest = bytes.as_mut_slice();
+        for place in places {
+            let (to, after) = rest.split_at_mut(place.len());
             place.read(0, to).map_err(|_: Error| NotAllowed)?;
+            rest = after;
         }
         Ok(bytes)
     }
