@@ -7,6 +7,27 @@
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 
+/// Constants of a type of codes, and their names: constant, number, name in the header.
+macro_rules! codes {
+    ($type:ident, $header:literal; $( $name:ident = $value:literal, $c:literal; )*) => {
+        impl $type {
+            $(
+                #[doc = concat!("`", $c, "`")]
+                pub const $name: Self = Self($value);
+            )*
+
+            #[doc = concat!("Name in ", $header, ", if known.")]
+            #[must_use]
+            pub const fn name(self) -> Option<&'static str> {
+                match self.0 {
+                    $( $value => Some($c), )*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
 pub mod cuda;
 pub mod gdrdrv;
 pub mod rm;

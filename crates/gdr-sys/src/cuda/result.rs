@@ -15,27 +15,7 @@ impl CuResult {
     }
 }
 
-macro_rules! codes {
-    ($( $name:ident = $value:literal, $c:literal; )*) => {
-        impl CuResult {
-            $(
-                #[doc = concat!("`", $c, "`")]
-                pub const $name: Self = Self($value);
-            )*
-
-            /// Name in `cuda.h` of CUDA 13.0, if known.
-            #[must_use]
-            pub fn name(self) -> Option<&'static str> {
-                match self.0 {
-                    $( $value => Some($c), )*
-                    _ => None,
-                }
-            }
-        }
-    };
-}
-
-codes! {
+codes! { CuResult, "cuda.h of CUDA 13.0";
     SUCCESS = 0, "CUDA_SUCCESS";
     INVALID_VALUE = 1, "CUDA_ERROR_INVALID_VALUE";
     OUT_OF_MEMORY = 2, "CUDA_ERROR_OUT_OF_MEMORY";
