@@ -1,5 +1,6 @@
 //! Cleans a log line: removes colours, control characters, times, hosts and process ids; converts to lower case.
 
+use memchr::memmem;
 use regex::bytes::{Regex, RegexBuilder};
 
 pub struct Cleaner {
@@ -111,7 +112,7 @@ impl Cleaner {
         if self.frame.is_match(out) || self.build.is_match(out) {
             out.clear();
         }
-        if memchr(out, b"://") && self.address.is_match(out) {
+        if memmem::find(out, b"://").is_some() && self.address.is_match(out) {
             *out = self.address.replace_all(out, &b""[..]).into_owned();
         }
         while out.last() == Some(&b' ') {
@@ -140,10 +141,6 @@ pub fn is_sentence(line: &[u8]) -> bool {
         common += usize::from(COMMON.contains(&word));
     }
     words >= 6 && common >= 3
-}
-
-fn memchr(text: &[u8], needle: &[u8]) -> bool {
-    text.windows(needle.len()).any(|window| window == needle)
 }
 
 /// A line for display, without colours and control characters, shortened.

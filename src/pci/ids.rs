@@ -28,7 +28,7 @@ impl Ids {
             Section::Class(id) => drop(classes.entry(id).or_insert(range)),
             Section::None => {}
         };
-        for line in bytes.split(|byte| *byte == b'\n') {
+        for line in lines(bytes) {
             let opens = !matches!(line.first(), None | Some(b'\t' | b'#' | b'\r'));
             if opens {
                 close(section, begin..at);
@@ -129,8 +129,15 @@ impl Ids {
 
     fn lines(&self, section: &Range<usize>) -> impl Iterator<Item = &[u8]> {
         let end = section.end.min(self.bytes.len());
-        self.bytes[section.start..end].split(|byte| *byte == b'\n')
+        lines(&self.bytes[section.start..end])
     }
+}
+
+/// The lines without their line feeds; the last may be empty.
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let ends = memchr::memchr_iter(b'\n', text).chain(std::iter::once(text.len()));
+    let mut start = 0;
+    ends.map(move |end| &text[std::mem::replace(&mut start, end + 1)..end])
 }
 
 #[derive(Clone, Copy)]

@@ -22,7 +22,6 @@ pub const INVALID_DEVICE: Return = 101;
 pub const INVALID_IMAGE: Return = 200;
 pub const INVALID_CONTEXT: Return = 201;
 pub const PEER_ACCESS_UNSUPPORTED: Return = 217;
-#[cfg(not(feature = "old"))]
 pub const OPERATING_SYSTEM: Return = 304;
 pub const INVALID_HANDLE: Return = 400;
 pub const NOT_FOUND: Return = 500;

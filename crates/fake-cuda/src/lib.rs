@@ -6,8 +6,7 @@
 //! Exported functions have cuda.h's contract: each pointer is null or valid for what cuda.h says,
 //! for the stream's work too if the function is asynchronous.
 //!
-//! Signatures are written from cuda.h 13.0, independently of gdr-sys. `--features old` omits newer
-//! functions, like an old driver; no real version lacks exactly these.
+//! Signatures are written from cuda.h 13.0, independently of gdr-sys.
 //!
 //! Memory is real: a GPU's is a file `memfd:fake-cuda-gpuN`, which the simulated NIC of crate
 //! `fake-verbs` can map. Crate `gpu-sim` runs the work, as for the simulated GPUs of crate `gpu`:
@@ -28,7 +27,6 @@ mod kernel;
 mod machine;
 mod memory;
 mod module;
-#[cfg(not(feature = "old"))]
 mod newer;
 mod operations;
 mod pages;

@@ -73,7 +73,6 @@ pub fn attribute(index: usize, number: u32) -> Option<i32> {
 
 /// Injected error of `key`, of a GPU, else of the machine: `default` if the value is `false`, or the
 /// value if it is a number.
-#[cfg(not(feature = "old"))]
 pub fn configured_error(index: usize, key: &str, default: u32) -> Option<u32> {
     match MACHINE.gpu(index, key).unwrap_or(&MACHINE[key]) {
         Value::Bool(false) => Some(default),

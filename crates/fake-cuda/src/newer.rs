@@ -1,4 +1,4 @@
-//! Functions that the feature `old` omits.
+//! Functions that an old library lacks: fake-nvml-build hides them.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};

@@ -30,7 +30,6 @@ pub struct Parameters {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Version {
     V1,
-    #[cfg(not(feature = "old"))]
     V2,
 }
 
@@ -39,7 +38,6 @@ impl Version {
     fn attributes(self) -> (u32, u32) {
         match self {
             Self::V1 => (93, 94),
-            #[cfg(not(feature = "old"))]
             Self::V2 => (122, 123),
         }
     }

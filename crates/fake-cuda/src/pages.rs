@@ -99,7 +99,6 @@ impl Pages {
     }
 
     /// The pages' file and its size in bytes.
-    #[cfg(not(feature = "old"))]
     pub fn file(&self) -> Option<(&File, u64)> {
         self.file.as_ref().map(|file| (file, self.bytes as u64))
     }

@@ -15,15 +15,17 @@
 //! Cargo cannot make a test depend on another package's cdylib, so the test runs cargo, offline, into `target/fake-nvml` (some seconds the
 //! first time, then 0.1 s).
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 pub mod uverbs;
 
 /// Driver version of the library.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Driver {
     Current,
     /// An old driver without the newer functions, such as `nvmlDeviceGetP2PStatus`. No real version lacks exactly these.
@@ -48,7 +50,7 @@ pub mod cuda {
 
     use super::{Driver, library, workspace};
 
-    /// Builds the library; returns the directory with `libcuda.so.1`. [`Driver::Old`] omits the functions of `fake-cuda/src/newer.rs`.
+    /// Builds the library; returns the directory with `libcuda.so.1`. [`Driver::Old`] lacks the newer functions.
     ///
     /// # Errors
     ///
@@ -114,7 +116,7 @@ pub mod verbs {
         Ok(directory)
     }
 
-    /// As [`build`], without the functions of `fake-verbs/src/newer.rs`.
+    /// As [`build`], without newer functions, as rdma-core before version 30. No real version lacks exactly these.
     ///
     /// # Errors
     ///
@@ -140,21 +142,40 @@ pub mod verbs {
     }
 }
 
-/// Builds a package's library; returns the directory with its soname.
+/// Builds a package's library, once per process; returns the directory with its soname.
 fn library(driver: Driver, prefix: &str, package: &str, name: &str) -> Result<PathBuf, String> {
+    static BUILT: Mutex<BTreeMap<(Driver, String), PathBuf>> = Mutex::new(BTreeMap::new());
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    let key = (driver, package.to_owned());
+    if let Some(directory) = built.get(&key) {
+        return Ok(directory.clone());
+    }
     let target = target_directory();
-    let (variant, features): (_, &[&str]) = match driver {
-        Driver::Current => ("current", &[]),
-        Driver::Old => ("old", &["--features", "old"]),
+    let variant = match driver {
+        Driver::Current => "current",
+        Driver::Old => "old",
     };
     let directory = target.join(format!("{prefix}{variant}"));
     fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     let lock = target.join("lock");
-    // Cargo writes both variants to the same file: locked until the copy is in place.
+    // Other processes build too: locked until the copy is in place.
     let held = fs::File::create(&lock).map_err(|error| format!("{}: {error}", lock.display()))?;
     held.lock()
         .map_err(|error| format!("{}: {error}", lock.display()))?;
+    let file = compile(package, &target)?;
+    let mut library = fs::read(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+    if driver == Driver::Old {
+        for function in newer_functions(package) {
+            hide(&mut library, function)?;
+        }
+    }
+    place(&library, &directory.join(name))?;
+    built.insert(key, directory.clone());
+    Ok(directory)
+}
 
+/// Runs cargo; returns the library's path.
+fn compile(package: &str, target: &Path) -> Result<PathBuf, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let output = Command::new(cargo)
         // Sanitizers apply to the program under test, not to the fake.
@@ -170,8 +191,7 @@ fn library(driver: Driver, prefix: &str, package: &str, name: &str) -> Result<Pa
         ])
         .arg(workspace().join("Cargo.toml"))
         .arg("--target-dir")
-        .arg(&target)
-        .args(features)
+        .arg(target)
         // Explicit target and directory, so that the next step finds the file.
         .env_remove("CARGO_BUILD_TARGET")
         .output()
@@ -182,9 +202,56 @@ fn library(driver: Driver, prefix: &str, package: &str, name: &str) -> Result<Pa
             String::from_utf8_lossy(&output.stderr)
         ));
     }
-    let built = format!("debug/lib{}.so", package.replace('-', "_"));
-    place(&target.join(built), &directory.join(name))?;
-    Ok(directory)
+    Ok(target.join(format!("debug/lib{}.so", package.replace('-', "_"))))
+}
+
+/// The functions that an old library lacks.
+fn newer_functions(package: &str) -> &'static [&'static str] {
+    match package {
+        "fake-nvml" => &[
+            "nvmlDeviceGetArchitecture",
+            "nvmlDeviceGetGpuFabricInfo",
+            "nvmlDeviceGetGpuFabricInfoV",
+            "nvmlDeviceGetGpuMaxPcieLinkGeneration",
+            "nvmlDeviceGetMemoryAffinity",
+            "nvmlDeviceGetMigMode",
+            "nvmlDeviceGetNumaNodeId",
+            "nvmlDeviceGetP2PStatus",
+            "nvmlDeviceGetVirtualizationMode",
+            "nvmlSystemGetConfComputeCapabilities",
+            "nvmlSystemGetConfComputeSettings",
+            "nvmlSystemGetConfComputeState",
+            "nvmlSystemGetCudaDriverVersion_v2",
+        ],
+        "fake-cuda" => &[
+            "cuDeviceGetP2PAttribute",
+            "cuDeviceGetUuid_v2",
+            "cuEventElapsedTime_v2",
+            "cuMemGetHandleForAddressRange",
+            "cuStreamBatchMemOp_v2",
+            "cuThreadExchangeStreamCaptureMode",
+        ],
+        "fake-verbs" => &[
+            "_ibv_query_gid_ex",
+            "_ibv_query_gid_table",
+            "ibv_get_device_index",
+            "ibv_reg_dmabuf_mr",
+        ],
+        _ => &[],
+    }
+}
+
+/// Changes the first letter of a function's name in the library's string tables, so that the loader does not find the function.
+fn hide(library: &mut [u8], function: &str) -> Result<(), String> {
+    let name = format!("\0{function}\0");
+    let found: Vec<usize> = memchr::memmem::find_iter(library, &name).collect();
+    if found.is_empty() {
+        return Err(format!("the library does not export {function}"));
+    }
+    for at in found {
+        library[at + 1] = b'#';
+    }
+    Ok(())
 }
 
 /// The machine file `name`: `h200-x8`, `h200-x2`, `none-nvlink-pair`.
@@ -205,16 +272,16 @@ pub fn environment(directory: &Path, machine: &Path) -> [(&'static str, OsString
     ]
 }
 
-/// Copies and renames, because a process may have the old file open. Not a symbolic link, whose target would show in
+/// Writes and renames, because a process may have the old file open. Not a symbolic link, whose target would show in
 /// `/proc/self/maps`.
-fn place(built: &Path, wanted: &Path) -> Result<(), String> {
-    let same = |path: &Path| fs::read(path).ok();
-    if same(wanted).is_some() && same(wanted) == same(built) {
+fn place(library: &[u8], wanted: &Path) -> Result<(), String> {
+    if fs::read(wanted).is_ok_and(|placed| placed == library) {
         return Ok(());
     }
     let fresh = wanted.with_extension("new");
-    fs::copy(built, &fresh).map_err(|error| format!("{}: {error}", built.display()))?;
-    fs::rename(&fresh, wanted).map_err(|error| format!("{}: {error}", wanted.display()))
+    let failed = |error: std::io::Error| format!("{}: {error}", fresh.display());
+    fs::write(&fresh, library).map_err(failed)?;
+    fs::rename(&fresh, wanted).map_err(failed)
 }
 
 fn workspace() -> PathBuf {

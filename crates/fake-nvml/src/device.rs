@@ -159,7 +159,6 @@ pub unsafe extern "C" fn nvmlDeviceGetTopologyCommonAncestor(
 /// # Safety
 ///
 /// `out` is null or valid for a write.
-#[cfg(not(feature = "old"))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetP2PStatus(
     a: Device,

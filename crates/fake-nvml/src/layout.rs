@@ -9,7 +9,6 @@ pub const SUCCESS: Return = 0;
 pub const INVALID_ARGUMENT: Return = 2;
 pub const NOT_SUPPORTED: Return = 3;
 pub const INSUFFICIENT_SIZE: Return = 7;
-#[cfg(not(feature = "old"))]
 pub const ARGUMENT_VERSION_MISMATCH: Return = 25;
 
 /// `nvmlDevice_t`: opaque to the caller; here the index plus one.
@@ -36,7 +35,6 @@ pub struct Memory {
 }
 
 /// `nvmlConfComputeSystemCaps_t`.
-#[cfg(not(feature = "old"))]
 #[repr(C)]
 pub struct ConfidentialCaps {
     pub cpu_caps: c_uint,
@@ -44,7 +42,6 @@ pub struct ConfidentialCaps {
 }
 
 /// `nvmlConfComputeSystemState_t`.
-#[cfg(not(feature = "old"))]
 #[repr(C)]
 pub struct ConfidentialState {
     pub environment: c_uint,
@@ -53,7 +50,6 @@ pub struct ConfidentialState {
 }
 
 /// `nvmlSystemConfComputeSettings_v1_t`.
-#[cfg(not(feature = "old"))]
 #[repr(C)]
 pub struct ConfidentialSettings {
     pub version: c_uint,
@@ -64,7 +60,6 @@ pub struct ConfidentialSettings {
 }
 
 /// `nvmlGpuFabricInfo_t`.
-#[cfg(not(feature = "old"))]
 #[repr(C)]
 pub struct FabricInfo {
     pub cluster_uuid: [c_uchar; 16],
@@ -74,7 +69,6 @@ pub struct FabricInfo {
 }
 
 /// `nvmlGpuFabricInfo_v2_t`.
-#[cfg(not(feature = "old"))]
 #[repr(C)]
 pub struct FabricInfoV2 {
     pub version: c_uint,
@@ -86,7 +80,6 @@ pub struct FabricInfoV2 {
 }
 
 /// `nvmlGpuFabricInfo_v3_t`.
-#[cfg(not(feature = "old"))]
 #[repr(C)]
 pub struct FabricInfoV3 {
     pub v2: FabricInfoV2,
@@ -95,5 +88,4 @@ pub struct FabricInfoV3 {
 
 // Sizes from nvml.h's version macros on a 64-bit machine.
 const _: () = assert!(size_of::<PciInfo>() == 68);
-#[cfg(not(feature = "old"))]
 const _: () = assert!(size_of::<FabricInfoV2>() == 36 && size_of::<FabricInfoV3>() == 40);

@@ -2,7 +2,7 @@
 //! variable `FAKE_NVML`; `machines/` has machine files, and `src/machine.rs` describes the format.
 //!
 //! Signatures and structures are written from nvml.h 13, not taken from the binding under test, so that a wrong layout on either side
-//! shows. `--features old` omits the newer functions, like an old driver; no real version lacks exactly these.
+//! shows.
 //!
 //! Faults: `"init_error": 18` is the result of `nvmlInit_v2`, `"errors": {"FUNCTION": 15}` of any function, and
 //! `"hang_in": "FUNCTION"` makes a function sleep forever.
@@ -13,7 +13,6 @@ mod answer;
 mod device;
 mod layout;
 mod machine;
-#[cfg(not(feature = "old"))]
 mod newer;
 mod nvlink;
 mod system;

@@ -1,4 +1,4 @@
-//! Functions that feature `old` omits.
+//! Functions that an old library lacks: fake-nvml-build hides them.
 
 use std::ffi::{c_uchar, c_uint, c_ulong};
 

@@ -63,7 +63,6 @@ pub unsafe extern "C" fn nvmlSystemGetCudaDriverVersion(out: *mut c_int) -> Retu
 /// # Safety
 ///
 /// `out` is null or valid for a write.
-#[cfg(not(feature = "old"))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlSystemGetCudaDriverVersion_v2(out: *mut c_int) -> Return {
     // SAFETY: the caller's guarantee.

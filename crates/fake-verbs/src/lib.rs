@@ -9,8 +9,6 @@
 //! unlimited. Not implemented: shared receive queues, memory windows, multicast, drained send queues (`SQD`, `SQE`), alternate
 //! paths, extended contexts but for `query_device_ex`, and PSNs after the first packet.
 //!
-//! `--features old` omits the functions of `src/newer.rs`, as rdma-core before version 30 does; no real version lacks exactly these.
-//!
 //! `src/machine.rs` lists the faults. `"log": "FILE"` logs the name of each called function except `ibv_poll_cq`, one per line.
 //! `"keys": "FILE"` logs a line of JSON for each registration and deregistration, and for each state and the destruction of a
 //! queue pair, with keys, access rights and PSNs.

@@ -51,6 +51,7 @@
 //! - `"count": {"nth": 5, "file": "/sys/…/np_cnp_sent", "add": 3}`: the fifth adds to the number in a file, as hardware does to its
 //!   counters. `"opcode"` as above. Also a list.
 //! - `"swallow": 5`: from the fifth on, requests never complete and move no data, even if the queue pair fails.
+//! - `"flushes_late_receives": false` of a device: a receive posted in the state ERR stays, as on Soft-RoCE.
 //! - `"corrupt": {"as": "flip"}`: each data transfer, atomic operations included, arrives as zeros (`"zero"`), not at all
 //!   (`"drop"`) or with one wrong bit in the middle byte (`"flip"`), and succeeds. `"opcode"` as above; `"over": 64`: only larger
 //!   ones; `"memory": "device"` or `"host"`: only those that touch device memory, or do not. Also a list.

@@ -1,4 +1,4 @@
-//! Functions that the feature `old` omits from the file.
+//! Functions that an old library lacks: fake-nvml-build hides them.
 
 use std::ffi::{c_int, c_uint};
 
@@ -12,7 +12,7 @@ use crate::memory::register_file;
 use crate::port::device_of;
 use crate::world::world;
 
-#[cfg_attr(not(feature = "old"), unsafe(no_mangle))]
+#[unsafe(no_mangle)]
 pub extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int {
     count("ibv_get_device_index", || {
         Ok(c_int::try_from(index(device)?).unwrap_or(-1))
@@ -20,7 +20,7 @@ pub extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int {
 }
 
 /// Accepts any file that can be mapped as a dma-buf; of a dma-buf of the fake CUDA, the exported part.
-#[cfg_attr(not(feature = "old"), unsafe(no_mangle))]
+#[unsafe(no_mangle)]
 pub extern "C" fn ibv_reg_dmabuf_mr(
     pd: *mut ibv_pd,
     offset: u64,
@@ -55,7 +55,7 @@ fn entry(port: u8, index: usize, gid: Gid) -> ibv_gid_entry {
 /// # Safety
 ///
 /// `out` is null or valid for a write.
-#[cfg_attr(not(feature = "old"), unsafe(no_mangle))]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn _ibv_query_gid_ex(
     context: *mut ibv_context,
     port: u32,
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn _ibv_query_gid_ex(
 /// # Safety
 ///
 /// `out` is valid for writes of `most` entries.
-#[cfg_attr(not(feature = "old"), unsafe(no_mangle))]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn _ibv_query_gid_table(
     context: *mut ibv_context,
     out: *mut ibv_gid_entry,
