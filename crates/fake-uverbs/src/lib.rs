@@ -19,7 +19,7 @@
 //! | `FAKE_UVERBS_DROP=P:N` | that request executes but never completes |
 //! | `FAKE_UVERBS_PORT_DOWN=1,2` | these ports are down: requests get no answer |
 //! | `FAKE_UVERBS_PEERS=DIRECTORY` | the InfiniBand ports of all processes with this directory reach each other; each has a LID of its own |
-//! | `FAKE_UVERBS_WAIT=MS` | limit of waits for an answer and for a receive; by default that of the queue pair, but at most 300 ms so that tests stay fast |
+//! | `FAKE_UVERBS_WAIT=MS` | limit of waits for an answer and for a receive; by default that of the queue pair, but at most 300 ms, and 1.5 s with peers, so that tests stay fast |
 //! | `FAKE_UVERBS_DENY=dynamic` | mapping register pages for thread domains fails with EPERM; `all`: every page |
 //! | `FAKE_UVERBS_DEVX=1` | the kernel has DEVX; `old`: DEVX without UMEM from dma-bufs |
 //! | `FAKE_UVERBS_RECORDLESS=1` | the firmware makes queue pairs whose send queue has no doorbell record |

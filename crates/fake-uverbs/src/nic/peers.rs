@@ -18,6 +18,11 @@ pub fn lid() -> u16 {
     claim().as_ref().map_or(FIRST_LID, |claim| claim.lid)
 }
 
+/// True if ports of other processes answer.
+pub fn are_reached() -> bool {
+    claim().is_some()
+}
+
 /// The LID that this process has taken, and its socket until the NIC takes it.
 struct Claim {
     lid: u16,
@@ -58,8 +63,14 @@ fn claim() -> &'static Option<Claim> {
 /// Locks a directory until the file is dropped.
 fn lock(directory: &Path) -> Option<File> {
     let file = File::open(directory).ok()?;
-    file.lock().ok()?;
-    Some(file)
+    loop {
+        match file.lock() {
+            Ok(()) => return Some(file),
+            // A signal of the host.
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return None,
+        }
+    }
 }
 
 /// The connections of this NIC.

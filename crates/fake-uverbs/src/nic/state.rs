@@ -4,6 +4,7 @@ use std::ffi::c_int;
 use std::time::Duration;
 
 use crate::bytes::{Answer, Request};
+use crate::nic::peers;
 use crate::nic::ports::Destination;
 use crate::nic::rules::{is_allowed, mask};
 use crate::nic::world::World;
@@ -66,12 +67,17 @@ impl Default for Attributes {
     }
 }
 
-/// Longest wait by default.
+/// Longest wait by default, within the process and for another one, which a busy machine may keep waiting.
 const MAX_WAIT: Duration = Duration::from_millis(300);
+const MAX_WAIT_FOR_PEERS: Duration = Duration::from_millis(1_500);
 
 /// The limit of a wait that a queue pair limits to this time.
 fn limited(wait: Duration) -> Duration {
-    switches().wait.unwrap_or(wait.min(MAX_WAIT))
+    let most = match peers::are_reached() {
+        true => MAX_WAIT_FOR_PEERS,
+        false => MAX_WAIT,
+    };
+    switches().wait.unwrap_or(wait.min(most))
 }
 
 impl Attributes {
