@@ -259,6 +259,22 @@ mod tests {
     }
 
     #[test]
+    fn a_nic_has_the_functions_of_its_path() {
+        let facts = machine();
+        let nics = nics(&facts, &topo::topology(&facts));
+        assert_eq!(
+            nics[0].functions,
+            [
+                "0000:04:00.0",
+                "0000:00:01.0",
+                "0000:01:00.0",
+                "0000:02:01.0"
+            ]
+        );
+        assert!(functions(&facts, None).is_empty());
+    }
+
+    #[test]
     fn converts_rates_to_bytes_per_second() {
         for (rate, bytes) in [
             ("400 Gb/sec (4X NDR)", Some(50_000_000_000)),

@@ -371,3 +371,35 @@ fn expect_content(
 fn unexpected<T>(words: String) -> Result<T, Error> {
     Err(Error::Unexpected(words))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// The kernel lists modules with underscores, whatever their files are called.
+    #[test]
+    fn finds_loaded_modules() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let executor = Executor::directory(dir.path(), None, Duration::from_secs(1));
+        let executor = executor.expect("a root");
+        let is_loaded = |name: &str| {
+            let module = ModuleName::try_from(name).expect("a module");
+            is_loaded(&executor, &module).expect("a file or none")
+        };
+        assert!(!is_loaded("nvidia"), "there is no list");
+        let list = dir.path().join(MODULES.trim_start_matches('/'));
+        std::fs::create_dir_all(list.parent().expect("a directory")).expect("directories");
+        let text = "nvidia_peermem 16384 0 - Live 0x0\nnvidia_uvm 4096 0 - Live 0x0\n";
+        std::fs::write(list, text).expect("a list");
+        for (name, expected) in [
+            ("nvidia-peermem", true),
+            ("nvidia_peermem", true),
+            ("nvidia_uvm", true),
+            ("nvidia", false),
+            ("gdrdrv", false),
+        ] {
+            assert_eq!(is_loaded(name), expected, "{name}");
+        }
+    }
+}

@@ -137,14 +137,14 @@ fn figures_of_fewer_than_four_nodes_are_not_compared() {
     assert!(report(&times.collect::<Vec<_>>()).figures.is_empty());
 }
 
-/// Of four nodes all pairs were measured; between two it failed once. That is no fault of either, and no pass.
+/// Of four nodes all pairs were measured. If it fails between two of them, that is no fault of either, and no pass.
 #[test]
 fn failure_that_no_part_explains_is_no_pass() {
     let nodes = ["n1", "n2", "n3", "n4"];
-    let report = |failed: bool| {
+    let report = |failing: &[usize]| {
         let pairs = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
         let measurement = |(at, (client, server)): (usize, (usize, usize))| {
-            let failed = failed && at == 4;
+            let failed = failing.contains(&at);
             let value = |value: f64| (!failed).then_some(value);
             Measurement {
                 phase: Phase::Alone,
@@ -171,14 +171,24 @@ fn failure_that_no_part_explains_is_no_pass() {
             nodes: nodes.map(str::to_owned).to_vec(),
             nics: vec![vec!["mlx5_0".to_owned()]; 4],
             measurements: pairs.into_iter().enumerate().map(measurement).collect(),
-            reasons: [(4, "no answer".to_owned())].into(),
+            reasons: failing
+                .iter()
+                .map(|at| (*at, "no answer".to_owned()))
+                .collect(),
             rounds: 3,
             ..Links::default()
         });
         fleet.report(false)
     };
-    assert_eq!(exit_code(&report(false)), 0);
-    let report = report(true);
+    assert_eq!(exit_code(&report(&[])), 0);
+    // All measurements of one node: it is dead, and the report has the reason.
+    let dead = report(&[0, 1, 2]);
+    let faults = &dead.network.as_ref().expect("a network").faults;
+    assert_eq!(
+        (faults.len(), faults[0].reason.as_deref()),
+        (1, Some("no answer"))
+    );
+    let report = report(&[4]);
     let network = report.network.as_ref().expect("a network");
     assert_eq!((network.faults.len(), network.unexplained), (0, 1));
     let finding = &report.findings[0];

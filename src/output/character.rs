@@ -18,6 +18,13 @@ pub fn is_hidden(c: char) -> bool {
         || u32::from(c) & 0xfffe == 0xfffe
 }
 
+/// The length of the leading visible ASCII characters, spaces and line feeds: of most output, everything.
+pub fn plain_length(text: &[u8]) -> usize {
+    text.iter()
+        .position(|byte| !matches!(byte, b' '..=b'~' | b'\n'))
+        .unwrap_or(text.len())
+}
+
 /// Makes untrusted text safe within a line: hidden characters, line breaks and tabs become question marks.
 pub fn printable(text: &str) -> String {
     text.chars()

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::character::is_hidden;
+use super::character::{is_hidden, plain_length};
 use super::mark::mark;
 
 /// Maximum length of a colour's parameters: `38;2;255;255;255`.
@@ -74,7 +74,13 @@ impl<W: Write> Filter<W> {
 /// Appends the filtered text to `passed` and returns the number of bytes consumed. The rest may be an incomplete mark.
 fn filter(text: &str, passed: &mut String, last: bool) -> usize {
     let mut at = 0;
-    while let Some(c) = text[at..].chars().next() {
+    loop {
+        let plain = plain_length(&text.as_bytes()[at..]);
+        passed.push_str(&text[at..at + plain]);
+        at += plain;
+        let Some(c) = text[at..].chars().next() else {
+            return at;
+        };
         let mut length = c.len_utf8();
         match c {
             '\u{1b}' => match escape(&text[at..]) {
@@ -85,13 +91,12 @@ fn filter(text: &str, passed: &mut String, last: bool) -> usize {
                 Escape::Cut if !last => return at,
                 Escape::Cut | Escape::Other => passed.push('?'),
             },
-            '\n' | '\t' => passed.push(c),
+            '\t' => passed.push(c),
             c if is_hidden(c) => passed.push('?'),
             c => passed.push(c),
         }
         at += length;
     }
-    at
 }
 
 fn escape(text: &str) -> Escape {

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 
 use serde::Serialize;
 
-use super::character::is_hidden;
+use super::character::{is_hidden, plain_length};
 
 /// Formats a document over several lines.
 pub fn pretty(value: &impl Serialize) -> io::Result<String> {
@@ -147,6 +147,10 @@ struct Escaped<W: Write> {
 
 impl<W: Write> Write for Escaped<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.pending.is_empty() && plain_length(bytes) == bytes.len() {
+            self.inner.write_all(bytes)?;
+            return Ok(bytes.len());
+        }
         self.pending.extend_from_slice(bytes);
         let whole = match std::str::from_utf8(&self.pending) {
             Ok(text) => text.len(),

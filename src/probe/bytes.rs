@@ -63,9 +63,32 @@ pub fn compare(expected: &[u8], found: &[u8]) -> Option<Mismatch> {
     }
 }
 
+/// Bytes that all differ from the expected ones. A buffer holds them before a copy into it, so that a copy that does nothing is noticed.
+pub fn inverted(expected: &[u8]) -> Vec<u8> {
+    let mut bytes = expected.to_vec();
+    let (words, rest) = bytes.as_chunks_mut();
+    for word in words {
+        *word = (!u64::from_ne_bytes(*word)).to_ne_bytes();
+    }
+    for byte in rest {
+        *byte = !*byte;
+    }
+    bytes
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_inverted_byte_differs() {
+        let bytes: Vec<u8> = (0..=255).chain(0..5).collect();
+        for length in [0, 1, 7, 8, 9, bytes.len()] {
+            let inverted = inverted(&bytes[..length]);
+            assert_eq!(inverted.len(), length);
+            assert!(bytes.iter().zip(&inverted).all(|(a, b)| a ^ b == 0xff));
+        }
+    }
 
     #[test]
     fn locates_wrong_bytes() {

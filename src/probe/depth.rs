@@ -62,6 +62,14 @@ pub fn measuring_time(planned: Duration) -> Duration {
     }
 }
 
+/// As [`measuring_time`], for a measurement that is planned as a number of samples or messages.
+pub fn measuring_count(planned: u32) -> u32 {
+    match cfg!(debug_assertions) {
+        true => planned / 10,
+        false => planned,
+    }
+}
+
 /// The smallest size that every path is verified with.
 pub const VERIFIED: usize = 4 << 10;
 

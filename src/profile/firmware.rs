@@ -1,5 +1,7 @@
 //! Minimum firmware versions by device, from `profiles/devices.toml`.
 
+use std::sync::LazyLock;
+
 use serde::Deserialize;
 
 const DEVICES: &str = include_str!("../../profiles/devices.toml");
@@ -23,12 +25,15 @@ struct Devices {
     firmware: Vec<Minimum>,
 }
 
+/// All of them. A test checks that the list is valid.
+static MINIMA: LazyLock<Vec<Minimum>> = LazyLock::new(|| {
+    toml::from_str(DEVICES).map_or_else(|_| Vec::new(), |devices: Devices| devices.firmware)
+});
+
 /// The minimum firmware of this device, if known.
-pub fn minimum_firmware(vendor: u16, device: u16) -> Option<Minimum> {
-    // A test checks that the list is valid.
-    let all: Devices = toml::from_str(DEVICES).ok()?;
-    all.firmware
-        .into_iter()
+pub fn minimum_firmware(vendor: u16, device: u16) -> Option<&'static Minimum> {
+    MINIMA
+        .iter()
         .find(|minimum| (minimum.vendor, minimum.device) == (vendor, device))
 }
 
@@ -38,9 +43,8 @@ mod tests {
 
     #[test]
     fn every_minimum_has_a_source() {
-        let all: Devices = toml::from_str(DEVICES).expect("the list of devices");
-        assert!(!all.firmware.is_empty());
-        for minimum in all.firmware {
+        assert!(!MINIMA.is_empty());
+        for minimum in &*MINIMA {
             assert!(minimum.source.starts_with("https://"), "{minimum:?}");
             assert_eq!(minimum.version.split('.').count(), 3, "{minimum:?}");
         }

@@ -1,6 +1,6 @@
 //! File access of collectors: absolute paths in, bytes or typed errors out.
 
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use crate::model::{Fact, Failure, FileState, Question, Why};
@@ -35,28 +35,19 @@ pub trait Files: Send + Sync {
 
     /// A whole file, up to 16 MiB.
     fn read(&self, path: &Path) -> Result<Vec<u8>, FileError> {
-        let file = self.open(path)?;
-        let mut bytes = vec![0; 4096];
-        let mut filled = 0;
-        loop {
-            let count = file
-                .read_at(filled as u64, &mut bytes[filled..])
-                .map_err(|source| FileError::new(Question::Read, path, source))?;
-            filled += count;
-            if count == 0 {
-                bytes.truncate(filled);
-                return Ok(bytes);
-            }
-            if filled == bytes.len() {
-                if filled >= MOST {
-                    return Err(FileError::new(
-                        Question::Read,
-                        path,
-                        io::ErrorKind::FileTooLarge.into(),
-                    ));
-                }
-                bytes.resize(filled * 2, 0);
-            }
+        let failed = |source| FileError::new(Question::Read, path, source);
+        let file = Stream {
+            file: self.open(path)?,
+            at: 0,
+        };
+        // A page, because the kernel writes most attributes of sysfs at once.
+        let mut bytes = Vec::with_capacity(4096);
+        file.take(MOST as u64 + 1)
+            .read_to_end(&mut bytes)
+            .map_err(failed)?;
+        match bytes.len() > MOST {
+            true => Err(failed(io::ErrorKind::FileTooLarge.into())),
+            false => Ok(bytes),
         }
     }
 

@@ -140,9 +140,12 @@ fn host_probe_results() {
     for gpu in ["GPU0", "GPU1"] {
         for sort in ["pageable", "pinned", "registered", "write-combined"] {
             for direction in ["h2d", "d2h"] {
-                for result in of(&report, gpu, &format!("validate.{sort}.{direction}")) {
-                    assert!(result["verified"].as_u64() > Some(4095), "{result}");
-                }
+                let verified: Vec<u64> = of(&report, gpu, &format!("validate.{sort}.{direction}"))
+                    .iter()
+                    .filter_map(|result| result["verified"].as_u64())
+                    .collect();
+                // Three rounds of 4 KiB, the one size to verify that the memory holds.
+                assert_eq!(verified, [3 * 4096], "{sort} {direction}");
                 let name = format!("host.{sort}.{direction}.latency");
                 let sizes: Vec<u64> = of(&report, gpu, &name)
                     .iter()
@@ -207,6 +210,15 @@ fn p2p_probe_results() {
         ] {
             assert_eq!(verdict(&report, subject, name), "ok", "{subject} {name}");
         }
+        // GB/s of one way, and microseconds of both ways.
+        let [latency, bandwidth] = ["latency", "bandwidth"].map(|figure| {
+            of(&report, subject, &format!("p2p.copy.round-trip.{figure}"))[0].clone()
+        });
+        let median = |result: &Value| result["median"].as_f64().expect("a median");
+        let bytes = bandwidth["bytes"].as_f64().expect("bytes");
+        let from_latency = bytes / 1e3 / (median(&latency) / 2.0);
+        let ratio = median(&bandwidth) / from_latency;
+        assert!((0.6..1.6).contains(&ratio), "{bandwidth} {latency}");
     }
     for gpu in ["GPU0", "GPU1", "GPU2"] {
         for name in [

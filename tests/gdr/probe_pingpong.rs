@@ -9,6 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::probe_async::MESSAGES;
 use crate::support::Gdr;
 use fake_nvml_build::{Driver, cuda, verbs};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -123,7 +124,7 @@ fn transforms_messages_in_another_process() {
             "async.pingpong.cpu.latency"
         ]
     );
-    for (result, messages) in found.iter().zip([2000, 500]) {
+    for (result, messages) in found.iter().zip([MESSAGES, MESSAGES / 4]) {
         assert_eq!(
             (&result["backend"], &result["verdict"], &result["unit"]),
             (&"cuda-sim+sim-hca".into(), &"ok".into(), &"us".into()),

@@ -22,7 +22,7 @@ spaces /out/dry.txt
 cmp -s /out/before.txt /out/dry.txt
 expect "a dry run changes nothing" 0 $?
 setpriv --reuid 65534 --regid 65534 --clear-groups gdr fix-acs $host --yes >/out/user.txt 2>&1
-expect "an ordinary user is told the command" 3 $?
+expect "an ordinary user sees the command" 3 $?
 # Without a terminal nothing is asked or done.
 gdr fix-acs $host >/dev/null 2>/out/unasked.txt
 expect "without --yes" 3 $?

@@ -14,7 +14,7 @@ if [ "$GDR_GUEST" = 2 ]; then
   # Guest 1 already waits for the next round.
   GDR_PROBE_SECRET=$(echo "$GDR_PROBE_SECRET" | tr 5 6) \
     gdr probe rdma "$GDR_PEER" --memory host --format json >/out/wrong.json 2>/out/wrong.txt
-  expect "another secret is told no" 1 $?
+  expect "another secret is rejected" 1 $?
 fi
 side sim 0 --quick --sim --size 1,65536
 # A simulated GPU at the client only.

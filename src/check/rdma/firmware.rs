@@ -44,7 +44,7 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
         )
         .evidence(source, version);
     };
-    compare(name, version, &minimum).evidence(source, version)
+    compare(name, version, minimum).evidence(source, version)
 }
 
 fn compare(name: String, version: &str, minimum: &Minimum) -> Judgement {

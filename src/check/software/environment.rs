@@ -373,6 +373,10 @@ mod tests {
             (two_gpus(), "UCX_TLS", "all"),
             (two_gpus(), "UCX_TLS", "^tcp"),
             (two_gpus(), "NCCL_NET_GDR_C2C", "0"),
+            (two_gpus(), "NVSHMEM_IB_DISABLE_DMABUF", "1"),
+            (dma_buf_alone(), "NVSHMEM_IB_DISABLE_DMABUF", "False"),
+            (dma_buf_alone(), "NVSHMEM_IB_DISABLE_DMABUF", "0"),
+            (dma_buf_alone(), "UCX_IB_GPU_DIRECT_RDMA", "no way"),
             (
                 dma_buf_alone(),
                 "PYTORCH_CUDA_ALLOC_CONF",

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use super::*;
+use crate::model::{Failure, Question};
 use crate::world::World;
 
 fn root(entries: &[(&str, &str)]) -> tempfile::TempDir {
@@ -255,4 +256,30 @@ fn recognises_unified_kernel_images_by_name() {
         .expect("an image");
     assert_eq!(image.path, format!("/{path}"));
     assert!(image.failure.is_some());
+}
+
+/// kmod ignores a link that leads in a circle. A file that only root may read can say anything.
+#[test]
+fn denied_file_makes_directives_unknown() {
+    let dir = root(&[("etc/modprobe.d/a.conf", "options nvidia A=1\n")]);
+    let read = |files: &dyn Files| {
+        let (driver, kernel) = (Driver::default(), Kernel::default());
+        modprobe(files, &driver, &kernel, false, &mut Vec::new()).directives
+    };
+    let world = World::directory(dir.path()).expect("a root");
+    let (world, record) = world.recording();
+    assert_eq!(options(&read(world.files.as_ref())), ["A=1"]);
+    let recorded = record.finish(String::new());
+    for (errno, expected) in [
+        (rustix::io::Errno::ACCESS, Fact::Unknown(Why::Denied)),
+        (rustix::io::Errno::LOOP, Fact::Known(Vec::new())),
+    ] {
+        let mut snapshot = recorded.clone();
+        let file = snapshot.files.get_mut("/etc/modprobe.d/a.conf");
+        let file = file.expect("it was read");
+        file.state = None;
+        let failure = Failure::Errno(errno.raw_os_error());
+        file.errors.insert(Question::State, failure);
+        assert_eq!(read(World::snapshot(snapshot).files.as_ref()), expected);
+    }
 }

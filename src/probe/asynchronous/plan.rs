@@ -1,31 +1,31 @@
 //! Counts of each depth, and message sizes.
 
-use crate::probe::depth::{Depth, Terms};
+use crate::probe::depth::{Depth, Terms, measuring_count};
 
 impl Depth {
     /// Lists of operations per kind of wait and location.
     pub fn async_orders(self) -> u32 {
-        match self {
+        measuring_count(match self {
             Self::Quick => 100,
             Self::Default | Self::Full => 1000,
-        }
+        })
     }
 
     pub fn async_samples(self) -> u32 {
-        match self {
+        measuring_count(match self {
             Self::Quick => 500,
             Self::Default => 3000,
             Self::Full => 20_000,
-        }
+        })
     }
 
     /// Messages that a stream sends.
     pub fn async_messages(self) -> u32 {
-        match self {
+        measuring_count(match self {
             Self::Quick => 2000,
             Self::Default => 20_000,
             Self::Full => 1_000_000,
-        }
+        })
     }
 }
 

@@ -6,7 +6,7 @@ use gpu::{DeviceMemory, Pattern};
 
 use super::session::{Session, allowance, device_differs, pattern, wrong_at};
 use crate::model::ProbeResult;
-use crate::probe::bytes::{Mismatch, compare};
+use crate::probe::bytes::{Mismatch, compare, inverted};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 use crate::probe::integrity::UNTOUCHED;
@@ -183,7 +183,7 @@ impl Check<'_, '_> {
             {
                 return Ok(wrong);
             }
-            let mut back: Vec<u8> = host.iter().map(|byte| !byte).collect();
+            let mut back = inverted(host);
             self.mapping.read(start, &mut back)?;
             if let Some(mismatch) = compare(host, &back) {
                 return Ok(self.wrong(start, &mismatch, "written and read back by the CPU"));

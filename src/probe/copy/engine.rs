@@ -4,7 +4,7 @@ use gpu::{HostMemory, Kind};
 
 use super::point::{Point, promise};
 use super::session::{Session, found_wrong, wrong_at};
-use crate::probe::bytes::compare;
+use crate::probe::bytes::{compare, inverted};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 use crate::probe::sampling::time_and_cpu;
@@ -64,7 +64,7 @@ pub fn pinned(
         ..write
     };
     read.measure(task, reporter, |budget| {
-        let inverse: Vec<u8> = source.iter().map(|byte| !byte).collect();
+        let inverse = inverted(source);
         stream.write(memory, start, &inverse)?;
         let timed = time_and_cpu(budget, false, || {
             stream.download(host, 0, memory, start, bytes)?;
@@ -104,7 +104,7 @@ pub fn pageable(
         ..write
     };
     read.measure(task, reporter, |budget| {
-        let mut found: Vec<u8> = source.iter().map(|byte| !byte).collect();
+        let mut found = inverted(source);
         let timed = time_and_cpu(budget, false, || stream.read(memory, start, &mut found))?;
         let wrong = compare(source, &found).map(|mismatch| wrong_at(memory, start, &mismatch));
         Ok((timed, wrong))

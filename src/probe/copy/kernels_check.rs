@@ -5,7 +5,7 @@ use gdrcopy::copy::{Copier, kernels};
 
 use super::check::Verified;
 use super::session::{Session, device_differs, pattern, wrong_at};
-use crate::probe::bytes::compare;
+use crate::probe::bytes::{compare, inverted};
 use crate::probe::depth::Depth;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
@@ -168,7 +168,7 @@ fn large_copy(
     if let Some(mismatch) = device_differs(stream, memory, 0, &image)? {
         return wrong(0, &mismatch, "to");
     }
-    let mut found: Vec<u8> = source.iter().map(|byte| !byte).collect();
+    let mut found = inverted(&source);
     mapping.read(offset, &mut found)?;
     if let Some(mismatch) = compare(&source, &found) {
         return wrong(offset, &mismatch, "from");

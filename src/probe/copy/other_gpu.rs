@@ -4,7 +4,7 @@ use gpu::{Allocation, Gpu};
 
 use super::check::{Outcome, Verified};
 use super::session::{Session, device_differs, map, pattern, wrong_at};
-use crate::probe::bytes::compare;
+use crate::probe::bytes::{compare, inverted};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 
@@ -56,7 +56,7 @@ fn mapped_under(session: &Session<'_>, owner: &Gpu, current: &Gpu) -> Outcome {
     let copy = || -> Result<Vec<u8>, StepError> {
         let mut mapping = map(&session.gdr, &memory)?;
         mapping.write(0, &bytes)?;
-        let mut found: Vec<u8> = bytes.iter().map(|byte| !byte).collect();
+        let mut found = inverted(&bytes);
         mapping.read(0, &mut found)?;
         Ok(found)
     };

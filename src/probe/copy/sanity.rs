@@ -5,7 +5,7 @@ use gpu::{Allocation, DeviceMemory};
 
 use super::check::{Outcome, Verified};
 use super::session::{Session, device_differs, map, pattern, wrong_at};
-use crate::probe::bytes::compare;
+use crate::probe::bytes::{compare, inverted};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 use crate::probe::integrity::UNTOUCHED;
@@ -51,7 +51,7 @@ fn verify(session: &Session<'_>, memory: &DeviceMemory, expected: &[u8]) -> Outc
 
 /// Compares device memory, read through a mapping of all of it.
 fn verify_mapping(memory: &DeviceMemory, mapping: &Mapping, expected: &[u8]) -> Outcome {
-    let mut found: Vec<u8> = expected.iter().map(|byte| !byte).collect();
+    let mut found = inverted(expected);
     mapping.read(0, &mut found)?;
     Ok(match compare(expected, &found) {
         Some(mismatch) => Verified::Wrong(wrong_at(memory, 0, &mismatch)),
@@ -90,10 +90,7 @@ pub fn unaligned(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Resu
         image[start..start + length].copy_from_slice(&pattern(start as u64, length));
         mapping.write(0, &image[start..start + length])?;
         let written = verify(session, &memory, &image);
-        let mut found: Vec<u8> = image[start..start + length]
-            .iter()
-            .map(|byte| !byte)
-            .collect();
+        let mut found = inverted(&image[start..start + length]);
         mapping.read(0, &mut found)?;
         let read = match compare(&image[start..start + length], &found) {
             Some(mismatch) => Verified::Wrong(wrong_at(&memory, start, &mismatch)),

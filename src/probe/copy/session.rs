@@ -7,7 +7,7 @@ use gpu::{Allocation, DeviceMemory, Gpu, Pattern, Stream};
 
 use super::task::{Allocator, Choices, MappingChoice, Place, Task};
 use crate::model::{BackendChoice, ProbedGpu};
-use crate::probe::bytes::{Mismatch, compare};
+use crate::probe::bytes::{Mismatch, compare, inverted};
 use crate::probe::events::{Event, Reporter};
 use crate::probe::failure::StepError;
 use crate::probe::verdict::Subject;
@@ -226,7 +226,7 @@ pub fn device_differs(
     expected: &[u8],
 ) -> Result<Option<Mismatch>, gpu::Error> {
     // A copy that does nothing must not pass.
-    let mut found: Vec<u8> = expected.iter().map(|byte| !byte).collect();
+    let mut found = inverted(expected);
     stream.read(memory, offset, &mut found)?;
     Ok(compare(expected, &found))
 }

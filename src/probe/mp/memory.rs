@@ -133,3 +133,29 @@ fn expected(side: Side, step: &Step) -> Vec<u8> {
     }
     bytes
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probe::mp::talk::Kind;
+
+    #[test]
+    fn all_messages_and_the_bytes_behind_them_are_expected() {
+        let step = Step {
+            kind: Kind::Messages,
+            bytes: 50,
+            count: 3,
+            seed: 5,
+        };
+        let sides = [Side::Client, Side::Server].map(|side| expected(side, &step));
+        let messages: Vec<&[u8]> = sides
+            .iter()
+            .flat_map(|bytes| bytes.chunks(stride(&step)))
+            .collect();
+        assert_eq!((messages.len(), stride(&step)), (6, ALIGNMENT));
+        for (number, message) in messages.iter().enumerate() {
+            assert_eq!(message[50..], [0xc5; ALIGNMENT - 50]);
+            assert!(!messages[..number].contains(message), "{number}");
+        }
+    }
+}

@@ -7,7 +7,10 @@ use serde_json::Value;
 use super::rdma_tests::two_nics;
 use super::sample::{SUBJECT, bare, report};
 use super::{curve, svg, table};
-use crate::model::{ProbeKind, ProbeReport, ProbeResult, ProbeVerdict, ProbedGpu, ProbedPair};
+use crate::model::{
+    Finding, Outcome, ProbeKind, ProbeReport, ProbeResult, ProbeVerdict, ProbedGpu, ProbedPair,
+    Severity,
+};
 use crate::render::Style;
 
 const PLAIN: Style = Style {
@@ -48,6 +51,30 @@ GPU0 (0000:3b:00.0): NVIDIA H200
 passed: 17 ok, 0 slow, 0 wrong, 0 impossible
 ";
     assert_eq!(table(&report(), PLAIN), wanted);
+}
+
+#[test]
+fn last_line_fails_with_an_expectation() {
+    for (outcome, word) in [
+        (Outcome::Warn, "passed: 17 ok"),
+        (Outcome::Fail, "failed: 17 ok"),
+    ] {
+        let mut report = report();
+        report.findings.push(Finding {
+            id: "expect.bandwidth".to_owned(),
+            outcome,
+            severity: Severity::Error,
+            subject: SUBJECT.to_owned(),
+            message: "Slower than expected.".to_owned(),
+            evidence: Vec::new(),
+            needs: None,
+            fix: None,
+            missing: None,
+        });
+        let table = table(&report, PLAIN);
+        let last = table.lines().last();
+        assert!(last.is_some_and(|last| last.starts_with(word)), "{table}");
+    }
 }
 
 #[test]

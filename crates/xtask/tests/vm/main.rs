@@ -31,13 +31,12 @@ fn root() -> &'static Path {
     })
 }
 
-/// A program of the workspace in `target/debug`. Cargo gives a test only its own package's binaries; with this selection nothing is
-/// compiled that a run of all tests has not compiled.
+/// A program of the workspace in `target/debug`. Cargo gives a test only its own package's binaries. `cargo test` has compiled these.
 fn built(program: &str) -> PathBuf {
     static BUILT: OnceLock<()> = OnceLock::new();
     BUILT.get_or_init(|| {
         let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--workspace", "--bins", "--examples"])
+            .args(["build", "--quiet", "--bins", "--examples"])
             .current_dir(root())
             .status()
             .expect("cargo");

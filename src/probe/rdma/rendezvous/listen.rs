@@ -357,3 +357,43 @@ impl Rejected {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kinds of clients, in the order in which they lose their place.
+    #[test]
+    fn evicts_rejected_then_silent_then_crowding_then_old_clients() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let listening = listener.local_addr().expect("an address");
+        let started = Instant::now();
+        let pending = |ip: &str, handshake: Option<ServerHandshake>, order: u64| Pending {
+            stream: TcpStream::connect(listening).expect("a connection"),
+            address: SocketAddr::new(ip.parse().expect("an address"), 1),
+            handshake,
+            since: started + Duration::from_millis(order),
+        };
+        let silent = || ServerHandshake::new(&Secret::none()).expect("a handshake");
+        let begun = || {
+            let mut handshake = silent();
+            handshake.received(1);
+            assert!(handshake.has_begun());
+            Some(handshake)
+        };
+        let mut all = vec![
+            pending("192.0.2.1", begun(), 0),
+            pending("192.0.2.2", begun(), 1),
+            pending("192.0.2.2", begun(), 2),
+            pending("192.0.2.3", Some(silent()), 3),
+            pending("192.0.2.4", None, 4),
+        ];
+        std::thread::sleep(Duration::from_millis(5));
+        let mut evicted = Vec::new();
+        while !all.is_empty() {
+            let gone = all.remove(choose_evicted(&all));
+            evicted.push(gone.since.duration_since(started).as_millis());
+        }
+        assert_eq!(evicted, [4, 3, 1, 0, 2]);
+    }
+}
