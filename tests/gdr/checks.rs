@@ -10,6 +10,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::support::{Gdr, Machine, merge, scratch};
 use serde::Deserialize;
@@ -90,7 +91,14 @@ fn cases() -> Vec<Case> {
             .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         family.cases
     };
-    files.iter().flat_map(read).collect()
+    let mut cases: Vec<Case> = files.iter().flat_map(read).collect();
+    cases.sort_by_cached_key(machine_of);
+    cases
+}
+
+/// The machine of a case before its libraries and its snapshot are changed.
+fn machine_of(case: &Case) -> (String, String) {
+    (case.machine.clone(), case.patch.to_string())
 }
 
 /// Sets what a pointer leads to; null takes it away.
@@ -121,8 +129,8 @@ fn set(target: &mut Value, pointer: &str, value: &Value) {
     }
 }
 
-/// The report on a case's machine.
-fn report(case: &Case) -> Value {
+/// The snapshot of a case's machine, before the case changes it.
+fn snapshot(case: &Case) -> Value {
     let dir = scratch();
     let root = dir.path().join("root");
     fs::create_dir(&root).expect("a directory");
@@ -149,6 +157,11 @@ fn report(case: &Case) -> Value {
             &serde_json::from_slice(&nodes).expect("JSON"),
         );
     }
+    snapshot
+}
+
+/// The report on a case's machine.
+fn report(case: &Case, mut snapshot: Value) -> Value {
     for (library, changes) in [
         ("nvml", &case.nvml),
         ("cuda", &case.cuda),
@@ -164,6 +177,8 @@ fn report(case: &Case) -> Value {
     if !case.snapshot.is_null() {
         merge(&mut snapshot, &case.snapshot);
     }
+    let dir = scratch();
+    let file = dir.path().join("machine.json");
     fs::write(&file, snapshot.to_string()).expect("a file");
     let run = Gdr::new()
         .args(["doctor", "--format", "json", "--from"])
@@ -235,20 +250,34 @@ fn reports_match_schema() {
 /// The reports of all cases, for several tests.
 static REPORTS: LazyLock<Vec<Value>> = LazyLock::new(|| reports(&cases()));
 
-/// Computes reports by one thread per CPU.
+/// Computes reports by one thread per CPU. Each machine is recorded once.
 fn reports(cases: &[Case]) -> Vec<Value> {
+    let machines: Vec<&[Case]> = cases
+        .chunk_by(|a, b| machine_of(a) == machine_of(b))
+        .collect();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(cases) = machines.get(at) else {
+                return done;
+            };
+            let snapshot = snapshot(&cases[0]);
+            let reports = cases.iter().map(|case| report(case, snapshot.clone()));
+            done.push((at, reports.collect::<Vec<Value>>()));
+        }
+    };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let share = cases.len().div_ceil(threads).max(1);
-    std::thread::scope(|scope| {
-        let running: Vec<_> = cases
-            .chunks(share)
-            .map(|cases| scope.spawn(move || cases.iter().map(report).collect::<Vec<Value>>()))
-            .collect();
+    let mut done: Vec<(usize, Vec<Value>)> = std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         running
             .into_iter()
-            .flat_map(|thread| thread.join().expect("a share of the cases"))
+            .flat_map(|thread| thread.join().expect("the reports of some machines"))
             .collect()
-    })
+    });
+    done.sort_by_key(|(at, _)| *at);
+    done.into_iter().flat_map(|(_, reports)| reports).collect()
 }
 
 /// A fix has a command that a shell takes, sentences, or both; never one in the other's place.
@@ -348,7 +377,7 @@ fn sound_machine_passes() {
         "check": "", "outcome": "", "about": "nothing is changed", "args": ["--profile", "rdma", "--profile", "gdrcopy"]
     }))
     .expect("a case");
-    let report = report(&case);
+    let report = report(&case, snapshot(&case));
     let fine = |finding: &&Value| {
         ["pass", "info", "skip"].contains(&finding["outcome"].as_str().unwrap_or_default())
     };

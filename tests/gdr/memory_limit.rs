@@ -29,9 +29,43 @@ const SOME: [&[&str]; 7] = [
     &["probe", "p2p", "--format", "json"],
 ];
 
-/// The first of these commands, which read most of an input; all with `GDR_INPUTS=all`, which takes some minutes.
+/// The inputs of each kind that take most memory, and three logs.
+const LARGE: [&str; 18] = [
+    "256 x h200-x4",
+    "214 x vm-iommu-on",
+    "190000 files",
+    "9500 NICs",
+    "59000 ports",
+    "a long reason",
+    "hwloc",
+    "lspci",
+    "lspci names",
+    "rdma_topo",
+    "30000 drop-ins",
+    "long names",
+    "NVML pairs",
+    "NVML GPUs",
+    "CUDA pairs",
+    "every symptom in one line",
+    "lines that differ",
+    "JSON",
+];
+
+/// With `GDR_INPUTS=all`, all inputs and commands are tried, which takes some minutes.
+fn tries_all() -> bool {
+    std::env::var_os("GDR_INPUTS").is_some_and(|inputs| inputs == "all")
+}
+
+fn large(inputs: Vec<Input>) -> Vec<Input> {
+    let is_tried = |input: &Input| tries_all() || LARGE.contains(&input.name.as_str());
+    let tried: Vec<Input> = inputs.into_iter().filter(is_tried).collect();
+    assert!(tried.len() > 1, "LARGE names inputs that no longer exist");
+    tried
+}
+
+/// The first of these commands, which read most of an input.
 fn first(count: usize) -> &'static [&'static [&'static str]] {
-    match std::env::var_os("GDR_INPUTS").is_some_and(|inputs| inputs == "all") {
+    match tries_all() {
         true => &SOME,
         false => &SOME[..count],
     }
@@ -137,13 +171,13 @@ fn reports_omitted_pairs() {
 #[test]
 #[ignore = "slow: 8 MiB inputs"]
 fn snapshots_with_many_devices() {
-    all_within_memory(&many_devices(), first(2));
+    all_within_memory(&large(many_devices()), first(2));
 }
 
 #[test]
 #[ignore = "slow: 8 MiB inputs"]
 fn snapshots_with_long_answers() {
-    all_within_memory(&long_answers(), first(2));
+    all_within_memory(&large(long_answers()), first(2));
 }
 
 #[test]
@@ -151,11 +185,8 @@ fn snapshots_with_long_answers() {
 fn compares_snapshots() {
     let directory = scratch();
     let few = gpus(8).written(directory.path());
-    for input in many_devices()
-        .iter()
-        .chain(&long_answers())
-        .chain([&gpus(8_000)])
-    {
+    let [devices, answers] = [many_devices(), long_answers()].map(large);
+    for input in devices.iter().chain(&answers).chain([&gpus(8_000)]) {
         let file = input.written(directory.path());
         let gdr = Gdr::within(MEMORY)
             .args(["snapshot", "--diff"])
@@ -181,13 +212,13 @@ fn recorded_machines_scaled_up() {
         "{}",
         most.bytes.len()
     );
-    all_within_memory(&[scaled("h200-x4", MAX_ROWS), most], first(3));
+    all_within_memory(&large(vec![scaled("h200-x4", MAX_ROWS), most]), first(3));
 }
 
 #[test]
 #[ignore = "slow: 8 MiB inputs"]
 fn dumps_of_other_tools() {
-    let dumps = dumps();
+    let dumps = large(dumps());
     all_within_memory(&dumps, first(1));
     let names = ["lspci", "hwloc", "rdma_topo"];
     let read: Vec<Input> = dumps
@@ -202,7 +233,7 @@ fn dumps_of_other_tools() {
 #[ignore = "slow: 8 MiB inputs"]
 fn explains_logs() {
     let directory = scratch();
-    for input in logs() {
+    for input in large(logs()) {
         let file = input.written(directory.path());
         let gdr = Gdr::within(MEMORY).args(["explain", "--no-run", "--format", "json", "-"]);
         let run = ran(&input.name, gdr.stdin(&file));

@@ -149,7 +149,7 @@ fn attempts(count: usize) {
     let mut out = std::io::stderr();
     writeln!(
         out,
-        "{count} attempts in {took:?}, {rejected} of which sent a proof and were told no: {before} kB in memory before, \
+        "{count} attempts in {took:?}, {rejected} of which sent a proof and were rejected: {before} kB in memory before, \
          {after} kB after, no child, {lines} lines of standard error; the peer served in {served:?} beside 150 silent sockets"
     )
     .expect("written");

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use tempfile::TempDir;
 
@@ -129,14 +130,14 @@ impl Gdr {
     }
 }
 
-/// A port that nobody listens on.
+/// A port that nobody listens on, outside the range that the kernel gives out, so it stays free until the test listens.
 pub fn free_port() -> String {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener
-        .local_addr()
-        .expect("an address")
-        .port()
-        .to_string()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let own = (std::process::id() % 10_000) as u16;
+    let mut candidates =
+        std::iter::repeat_with(|| 20_000 + (own + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000);
+    let is_free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    candidates.find(is_free).expect("a port").to_string()
 }
 
 /// A copy of gdr in the home directory: a systemd unit may only run a binary that no other user can change.
