@@ -3,11 +3,11 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Component, Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 
+use crate::compile;
 use crate::libraries::{Content, LIBRARIES, Library, workspace};
 
 /// `cargo xtask install-capi`.
@@ -42,7 +42,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn install(args: &Args, which: &Library) -> anyhow::Result<()> {
-    let library = fs::read(build(which, &args.profile)?)?;
+    let mut command = compile::cargo("build");
+    command
+        .args(["--lib", "--package", &which.package()])
+        .args(["--profile", &args.profile])
+        .current_dir(workspace());
+    let built = compile::run(&mut command)?;
+    let library = fs::read(compile::find(&built, which.artifact)?)?;
     let root = match &args.destdir {
         Some(destdir) => destdir.join(args.prefix.components().filter(normal).collect::<PathBuf>()),
         None => args.prefix.clone(),
@@ -57,37 +63,6 @@ fn install(args: &Args, which: &Library) -> anyhow::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Builds the library; returns its path.
-fn build(which: &Library, profile: &str) -> anyhow::Result<PathBuf> {
-    let package = which.package();
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args(["build", "--quiet", "--package", &package, "--lib"])
-        .args([
-            "--message-format",
-            "json-render-diagnostics",
-            "--profile",
-            profile,
-        ])
-        .current_dir(workspace())
-        .stderr(Stdio::inherit())
-        .output()
-        .context("cannot run cargo")?;
-    if !output.status.success() {
-        bail!("cargo build -p {package}: {}", output.status);
-    }
-    let messages = String::from_utf8_lossy(&output.stdout).into_owned();
-    let files = messages
-        .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .filter_map(|message| message.get("filenames")?.as_array().cloned())
-        .flatten();
-    let mut names = files.filter_map(|file| file.as_str().map(PathBuf::from));
-    let file = which.artifact;
-    let library = names.find(|path| path.file_name().is_some_and(|found| found == file));
-    library.with_context(|| format!("cargo built no {file}"))
 }
 
 /// Writes a file atomically: a process that uses the old file keeps it.

@@ -1,6 +1,7 @@
 #![forbid(unsafe_code)]
 //! Development tasks of gdr, as a library so that tests can use them.
 
+pub mod compile;
 pub mod dist;
 pub mod documents;
 pub mod generate;

@@ -7,16 +7,17 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 
 use super::{Arch, Args, Release, text};
+use crate::compile;
 use crate::libraries::{File, LIBRARIES, Library, workspace};
 
 /// The oldest glibc that programs and libraries start on: RHEL 8 has it.
 pub const GLIBC: &str = "2.28";
 
 /// The profile of a release, and its program's.
-pub const DIST: &str = "dist";
+const DIST: &str = "dist";
 const PROGRAM: &str = "program";
 
 pub struct Built {
@@ -27,66 +28,79 @@ pub struct Built {
 }
 
 pub fn build(args: &Args, release: &Release, arch: Arch) -> anyhow::Result<Built> {
-    let target = arch.target();
-    let source = args.source.clone().unwrap_or_else(workspace);
-    let directory = workspace().join(&args.build).join(arch.name());
-    let program = vec!["--package".to_owned(), "gdr".to_owned()];
-    let libraries: Vec<String> = LIBRARIES
-        .iter()
-        .flat_map(|library| ["--package".to_owned(), library.package()])
-        .collect();
-    let python = python(&directory)?;
-    // A panic ends the program; the libraries unwind.
-    let profiles = match args.profile.as_str() {
-        DIST => vec![(PROGRAM, program), (DIST, libraries)],
-        both => vec![(both, [program, libraries].concat())],
+    let program = vec!["gdr".to_owned()];
+    let libraries: Vec<String> = LIBRARIES.iter().map(Library::package).collect();
+    // A panic ends the program of a release; the libraries unwind.
+    let (program_profile, program, libraries) = if args.debug {
+        // With xtask, gdr and its dependencies have the features of `cargo test`, which has compiled them.
+        let packages = [program, libraries, vec!["xtask".to_owned()]].concat();
+        let files = compile::run(&mut command("build", "dev", &packages))?;
+        ("dev", files.clone(), files)
+    } else {
+        let program = old_glibc(args, release, arch, PROGRAM, &program)?;
+        (
+            PROGRAM,
+            program,
+            old_glibc(args, release, arch, DIST, &libraries)?,
+        )
     };
-    for (profile, packages) in &profiles {
-        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        command
-            .args(["zigbuild", "--quiet", "--locked", "--lib", "--bins"])
-            .args(["--profile", profile])
-            .args(["--target", &format!("{target}.{GLIBC}")])
-            .args(packages)
-            .current_dir(&source)
-            .env("CARGO_TARGET_DIR", &directory)
-            .env("CARGO_ZIGBUILD_PYTHON_PATH", &python)
-            .env("ZIG_GLOBAL_CACHE_DIR", directory.join("zig"))
-            .env("CARGO_INCREMENTAL", "0")
-            .env("CARGO_ENCODED_RUSTFLAGS", flags(&source, profile)?)
-            .env("GDR_COMMIT", &release.commit)
-            .env("GDR_GLIBC", GLIBC)
-            .env("SOURCE_DATE_EPOCH", release.time.to_string());
-        let status = command.status().context("cannot run cargo")?;
-        if !status.success() {
-            bail!(
-                "cargo zigbuild for {target}: {status}. It needs cargo-zigbuild and ziglang (python3 -m pip install --no-deps \
-                 --require-hashes -r .ci/tools-dist.txt) and the target's standard library (rustup target add {target})"
-            );
-        }
-    }
-    let made = |profile: &str| {
-        let name = match profile {
-            "dev" => "debug",
-            profile => profile,
-        };
-        directory.join(&target).join(name)
-    };
-    let program = profiles.first().map_or(DIST, |(profile, _)| profile);
     let mut debug = Vec::new();
-    let mut gdr = separate(&made(program).join("gdr"), arch, &mut debug, program)?;
-    if program == PROGRAM {
+    let gdr = compile::find(&program, "gdr")?;
+    let mut gdr = separate(gdr, arch, &mut debug, program_profile)?;
+    if program_profile == PROGRAM {
         forget_unwind_tables(&mut gdr);
     }
     let libraries = LIBRARIES.iter().map(|library| {
-        let file = made(&args.profile).join(library.artifact);
-        Ok((library, separate(&file, arch, &mut debug, &args.profile)?))
+        let file = compile::find(&libraries, library.artifact)?;
+        Ok((library, separate(file, arch, &mut debug, DIST)?))
     });
     let libraries = libraries.collect::<anyhow::Result<_>>()?;
     Ok(Built {
         gdr,
         libraries,
         debug,
+    })
+}
+
+fn command(name: &str, profile: &str, packages: &[String]) -> Command {
+    let mut command = compile::cargo(name);
+    command.args(["--locked", "--lib", "--bins", "--profile", profile]);
+    for package in packages {
+        command.args(["--package", package]);
+    }
+    command.current_dir(workspace());
+    command
+}
+
+/// Builds for [`GLIBC`]; returns the files.
+fn old_glibc(
+    args: &Args,
+    release: &Release,
+    arch: Arch,
+    profile: &str,
+    packages: &[String],
+) -> anyhow::Result<Vec<PathBuf>> {
+    let target = arch.target();
+    let source = args.source.clone().unwrap_or_else(workspace);
+    let directory = workspace().join(&args.build).join(arch.name());
+    let python = python(&directory)?;
+    let mut command = command("zigbuild", profile, packages);
+    command
+        .args(["--target", &format!("{target}.{GLIBC}")])
+        .current_dir(&source)
+        .env("CARGO_TARGET_DIR", &directory)
+        .env("CARGO_ZIGBUILD_PYTHON_PATH", &python)
+        .env("ZIG_GLOBAL_CACHE_DIR", directory.join("zig"))
+        .env("CARGO_INCREMENTAL", "0")
+        .env("CARGO_ENCODED_RUSTFLAGS", flags(&source, profile)?)
+        .env("GDR_COMMIT", &release.commit)
+        .env("GDR_GLIBC", GLIBC)
+        .env("SOURCE_DATE_EPOCH", release.time.to_string());
+    compile::run(&mut command).with_context(|| {
+        format!(
+            "building for {target} needs cargo-zigbuild and ziglang (python3 -m pip install --no-deps --require-hashes \
+             -r .ci/tools-dist.txt) and the target's standard library (rustup target add {target})"
+        )
     })
 }
 

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, bail};
+use clap::ValueEnum as _;
 use sha2::{Digest as _, Sha256};
 
 use crate::libraries::workspace;
@@ -36,9 +37,9 @@ pub struct Args {
     /// Checkout to compile, instead of this one
     #[arg(long, value_name = "DIR")]
     pub source: Option<PathBuf>,
-    /// The profile to build with
-    #[arg(long, value_name = "NAME", default_value = "dist")]
-    pub profile: String,
+    /// Packs what `cargo build` makes, for this machine alone, to try the packages
+    #[arg(long, conflicts_with_all = ["arch", "source", "build"])]
+    pub debug: bool,
     /// Revision of the packages
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub revision: u32,
@@ -99,8 +100,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         fs::remove_dir_all(&out).with_context(|| out.display().to_string())?;
     }
     fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
-    for arch in &args.arch {
-        pack(args, &release, *arch, &out)?;
+    let this = || Arch::from_str(std::env::consts::ARCH, false).map_err(anyhow::Error::msg);
+    let architectures = match args.debug {
+        true => vec![this()?],
+        false => args.arch.clone(),
+    };
+    for arch in architectures {
+        pack(args, &release, arch, &out)?;
     }
     checksums(&out)
 }
