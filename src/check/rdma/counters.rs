@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{CLASS, each_port, interfaces, is_virtual, subject};
+use super::{CLASS, each_port, interfaces, subject};
 use crate::check::{Ctx, Judgement, words};
 use crate::model::{Area, CounterGrowth, Fact, RdmaDevice, RdmaPort, counter};
 
@@ -25,7 +25,8 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort) -> Judgement {
             return Judgement::unknown(subject, *why, Area::Sys, &format!("{path}/state"));
         }
     }
-    if is_virtual(nic) {
+    // In a guest, where there is none, its own counters are all that can be read.
+    if nic.physical_function.present().is_some() {
         let message =
             "A virtual function: the counters of its physical function count its packets too.";
         return Judgement::skip(subject, message);

@@ -1,6 +1,6 @@
 //! rdma.firmware: the NIC's firmware is not older than its known minimum.
 
-use super::{CLASS, each_nic, is_virtual};
+use super::{CLASS, each_nic};
 use crate::check::{Ctx, Judgement};
 use crate::model::{Area, Fact, RdmaDevice, Why};
 use crate::profile::{Minimum, minimum_firmware};
@@ -36,7 +36,7 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
     let Some(minimum) = ids
         .device
         .and_then(|device| minimum_firmware(ids.vendor, device))
-        .filter(|_| !is_virtual(nic))
+        .filter(|_| ctx.facts.virtual_function(nic).is_none())
     else {
         return Judgement::skip(
             name,

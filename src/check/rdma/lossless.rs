@@ -1,6 +1,6 @@
 //! rdma.lossless: flow control by priority, and the priority in which RoCE packets travel.
 
-use super::{CLASS, each_port, interfaces, is_virtual, subject};
+use super::{CLASS, each_port, interfaces, subject};
 use crate::check::{Ctx, Judgement, words};
 use crate::model::{Area, Fact, NetworkInterface, Priorities, RdmaDevice, RdmaPort, Severity, Why};
 
@@ -37,7 +37,7 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort) -> Judgement {
         (Fact::Known(state), _) if state != "ACTIVE" => {
             return Judgement::skip(subject, format!("The port is {state}."));
         }
-        _ if is_virtual(nic) => {
+        _ if ctx.facts.virtual_function(nic).is_some() => {
             let message = "A virtual function: its physical function has the settings.";
             return Judgement::skip(subject, message);
         }

@@ -393,8 +393,3 @@ fn rdma_module<'a>(mut nics: impl Iterator<Item = &'a PciDevice>) -> &'static st
 
 /// The kernel driver of Connect-IB, ConnectX-4 and later, and BlueField.
 const MLX5: &str = "mlx5_core";
-
-/// True for a virtual function, whose configuration space has no BARs and whose firmware has no settings.
-fn is_virtual(nic: &RdmaDevice) -> bool {
-    nic.physical_function.present().is_some()
-}

@@ -1,6 +1,6 @@
 //! rdma.nonprefetchable: GPUs older than Pascal can map an mlx5 NIC's doorbells only in a non-prefetchable BAR.
 
-use super::{MLX5, driver, each_mlx5, is_virtual, rdma_nics};
+use super::{MLX5, driver, each_mlx5, rdma_nics};
 use crate::check::{Ctx, Judgement, passthrough, words};
 use crate::model::config::{BarKind, Header};
 use crate::model::{Area, Bdf, Fact, FirmwareSetting, Ids, PciDevice, RdmaDevice, Why};
@@ -47,7 +47,7 @@ pub fn prefetchable_nics<'a>(ctx: &Ctx<'a>) -> Vec<PrefetchableNic<'a>> {
     }
     let facts = ctx.facts;
     let is_mlx5 = |nic: &&RdmaDevice| {
-        !is_virtual(nic)
+        facts.virtual_function(nic).is_none()
             && driver(facts, nic)
                 .known()
                 .is_some_and(|driver| driver == MLX5)
@@ -81,10 +81,10 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
         return Judgement::unknown(name, Why::NotCovered, Area::Sys, "the NIC's place");
     };
     let source = format!("/sys/bus/pci/devices/{bdf}/config: bit 3 of BAR 0");
-    if is_virtual(nic) {
+    if ctx.facts.virtual_function(nic).is_some() {
         return Judgement::undetermined(
             name,
-            "Cannot determine: a virtual function has no BARs to read.",
+            "Cannot determine: this is a virtual function, and the setting is its physical function's.",
         )
         .evidence(source, "a virtual function")
         .needs("the physical function, on the host");
@@ -204,6 +204,12 @@ mod tests {
         let found = only("rdma.nonprefetchable", &facts);
         assert_says(&found, "next reset");
         facts.nic_mut().physical_function = Fact::Known(Some(bdf("0000:04:00.1")));
+        assert_outcome("rdma.nonprefetchable", &facts, Outcome::Unknown);
+        // In a guest, where the device id alone says so.
+        facts.nic_mut().physical_function = Fact::Known(None);
+        facts.nic_mut().settings = Fact::Known(None);
+        assert_outcome("rdma.nonprefetchable", &facts, Outcome::Info);
+        set_device_id(&mut facts, NIC, 0x101e);
         assert_outcome("rdma.nonprefetchable", &facts, Outcome::Unknown);
     }
 }
