@@ -178,6 +178,9 @@ fn killed(world: &World) -> Outcome {
     let during = used_memory(world)?;
     child.kill()?;
     child.wait()?;
+    if !line.starts_with("holding") {
+        return Err("the process that is killed could not map the memory".into());
+    }
     let after = used_memory(world)?;
     print_line(&format!(
         "  {line}; memory before {}, during {}, after {}",

@@ -67,6 +67,8 @@ pub(super) struct World {
     pub(super) other_layout: bool,
     /// The exported file belongs to this device.
     pub(super) export_instance: Option<u32>,
+    /// An exported file has an object of the NVLink fabric behind the memory.
+    pub(super) fabric: bool,
     /// Size in bytes.
     pub(super) bar1: Option<u64>,
     /// Objects of all clients.
@@ -373,7 +375,7 @@ impl Calls for Fake {
         Ok(Export {
             device: world.export_instance.unwrap_or(INSTANCE),
             gpu_instance: None,
-            objects: 1,
+            objects: 1 + u16::from(world.fabric),
         })
     }
 
@@ -386,7 +388,11 @@ impl Calls for Fake {
         objects: &[u32],
     ) -> Answer<()> {
         let mut world = self.call("import")?;
-        assert_eq!((first, objects.len()), (0, 1));
+        match usize::from(first) + objects.len() {
+            1 => {}
+            2 if world.fabric => return Err(Status::INVALID_OBJECT_PARENT.into()),
+            count => panic!("{count} objects of an export"),
+        }
         let memory = world
             .memories
             .values()

@@ -114,16 +114,19 @@ pub(crate) fn by_export(
     size: u64,
 ) -> Result<(Objects, OwnedFd), Error> {
     let (file, count) = exported(trial, base)?;
-    let located = Objects {
+    let mut located = Objects {
         start: base.get(),
-        objects: imported(
-            trial,
-            base,
-            file.as_fd(),
-            0,
-            usize::from(count).min(rm::IMPORTS),
-        )?,
+        objects: Vec::new(),
     };
+    // No further than the memory: on GPUs of an NVLink fabric, the memory of 512 MiB or more is
+    // followed by an object of the fabric, which RM does not import into a device (driver 580).
+    for index in 0..count {
+        if located.size() >= size {
+            break;
+        }
+        let next = imported(trial, base, file.as_fd(), index, 1)?;
+        located.objects.extend(next);
+    }
     if located.size() < size {
         return Err(memory_error(
             base,

@@ -311,6 +311,14 @@ fn rejects_export_of_other_gpu() {
 }
 
 #[test]
+fn maps_export_with_object_of_fabric() {
+    let (fake, gdr) = setup();
+    let address = fake.allocate(AllocationKind::Create { exportable: true }, 65536);
+    fake.world().fabric = true;
+    pin(&gdr, address, 65536).unwrap();
+}
+
+#[test]
 fn detects_lost_gpu_in_mmap() {
     let (fake, gdr) = setup();
     let address = fake.allocate(AllocationKind::Malloc, 65536);
