@@ -80,9 +80,16 @@ fn prepare(command: &mut Command) {
 
 fn report(output: &Output) -> Value {
     let text = String::from_utf8_lossy(&output.stdout);
-    serde_json::from_str(&text).unwrap_or_else(|error| {
-        panic!("{error}: {text}{}", String::from_utf8_lossy(&output.stderr))
-    })
+    // MPICH's launcher may print on standard output, too, how a rank ended.
+    let mut documents = serde_json::Deserializer::from_str(&text).into_iter();
+    let failed = |why: String| -> Value {
+        panic!("{why}: {text}{}", String::from_utf8_lossy(&output.stderr))
+    };
+    match documents.next() {
+        Some(Ok(report)) => report,
+        Some(Err(error)) => failed(error.to_string()),
+        None => failed("no report".to_owned()),
+    }
 }
 
 /// The results with this name.
