@@ -25,7 +25,7 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort) -> Judgement {
             return Judgement::unknown(subject, *why, Area::Sys, &format!("{path}/state"));
         }
     }
-    // In a guest, where there is none, its own counters are all that can be read.
+    // A guest does not see the physical function: the counters of the virtual one are judged there.
     if nic.physical_function.present().is_some() {
         let message =
             "A virtual function: the counters of its physical function count its packets too.";

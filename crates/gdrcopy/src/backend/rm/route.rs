@@ -118,8 +118,9 @@ pub(crate) fn by_export(
         start: base.get(),
         objects: Vec::new(),
     };
-    // No further than the memory: on GPUs of an NVLink fabric, the memory of 512 MiB or more is
-    // followed by an object of the fabric, which RM does not import into a device (driver 580).
+    // No more objects than hold the memory: on GPUs of an NVLink fabric an allocation of 512 MiB or
+    // more has an object of the fabric behind them, which RM does not import into a device (driver
+    // 580).
     for index in 0..count {
         if located.size() >= size {
             break;
