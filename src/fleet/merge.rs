@@ -423,7 +423,10 @@ impl Fleet {
             ) {
                 let word = if failed { "fail" } else { "warn" };
                 let reason = result.reason.as_deref().unwrap_or("no reason was given");
-                let value = format!("{word}: {}: {reason}", result.verdict.word());
+                let value = format!(
+                    "{word}: {}: {reason}",
+                    result.verdict.word(result.median.is_some())
+                );
                 let name = match result.bytes {
                     Some(bytes) => format!("{}, {bytes} bytes", result.name),
                     None => result.name.to_string(),

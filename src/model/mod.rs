@@ -90,7 +90,7 @@ pub use probe::{
     BYTES, BackendChoice, BackendOutcome, Bucket, CounterChange, GIGABYTES_PER_SECOND,
     MICROSECONDS, MILLIONS_PER_SECOND, MpiTransport, PROBE_SCHEMA, PacketSettings, ProbeKind,
     ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd, ProbedFunction, ProbedGpu, ProbedMpi,
-    ProbedPaging, ProbedPair, ProbedSrd,
+    ProbedPaging, ProbedPair, ProbedSrd, WITHOUT_GPUDIRECT,
 };
 pub use rdma::{
     FirmwareSetting, GidReach, RdmaDevice, RdmaGid, RdmaPort, RdmaStack, RoceSettings,

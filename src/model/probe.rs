@@ -451,13 +451,14 @@ pub enum ProbeVerdict {
 }
 
 impl ProbeVerdict {
-    /// The word for people.
-    pub fn word(self) -> &'static str {
+    /// The word for people, of a result with or without a figure.
+    pub fn word(self, has_figure: bool) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Slow => "slow",
             Self::Wrong => "wrong",
-            Self::Impossible => "impossible",
+            Self::Impossible if has_figure => "impossible",
+            Self::Impossible => "could not run",
             Self::NotMeasured => "not measured",
         }
     }
@@ -465,6 +466,9 @@ impl ProbeVerdict {
 
 /// Name of the schema.
 pub const PROBE_SCHEMA: &str = "gdr.probe/1";
+
+/// The result of a connection that moves a GPU's memory without GPUDirect RDMA although the user did not choose staged copies.
+pub const WITHOUT_GPUDIRECT: &str = "rdma.gpudirect";
 
 /// The unit of a time, microseconds.
 pub const MICROSECONDS: &str = "us";

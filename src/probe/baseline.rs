@@ -236,7 +236,7 @@ fn shown(result: &ProbeResult) -> String {
             let figure = Figure::of(result).map_or(0.0, |figure| figure.median);
             format!("{figure:.3} {}", result.unit)
         }
-        _ => result.verdict.word().to_owned(),
+        _ => result.verdict.word(result.median.is_some()).to_owned(),
     }
 }
 

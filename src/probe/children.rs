@@ -247,10 +247,6 @@ impl Children<'_> {
                     self.report.ends.push(*end);
                 }
             }
-            Event::Missing(what) => {
-                self.report.complete = false;
-                self.report.notes.push(what);
-            }
             Event::Gpu(gpu) => {
                 if self
                     .report

@@ -1,5 +1,6 @@
 //! Lists GPUs and RDMA devices, in a child because that loads vendor libraries.
 
+use std::path::Path;
 use std::time::Duration;
 
 use gpu::Gpu;
@@ -67,6 +68,9 @@ fn listed(device: &gpu::Device, simulated: bool) -> Listed {
     }
 }
 
+/// The kernel makes it when ib_core is loaded.
+const RDMA_CLASS: &str = "/sys/class/infiniband";
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ListRdmaDevices {
     pub timeout: Duration,
@@ -81,11 +85,19 @@ impl Task for ListRdmaDevices {
 
     fn run(&self, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
         reporter.doing("libibverbs.so.1 to list the RDMA devices")?;
-        let names = verbs::device_names()?;
-        Ok(reporter.send(&Event::Nics(names))?)
+        let names = verbs::device_names();
+        // Libraries answer differently where the kernel has no device, or are not installed there.
+        let none = match &names {
+            Ok(names) => names.is_empty(),
+            Err(error) => error.is_absent() || matches!(error, verbs::Error::List { .. }),
+        };
+        if none && matches!(Path::new(RDMA_CLASS).try_exists(), Ok(false)) {
+            return Err(StepError::NoRdmaDevice(RDMA_CLASS));
+        }
+        Ok(reporter.send(&Event::Nics(names?))?)
     }
 
     fn failed(&self, error: &StepError) -> Option<ProbeResult> {
-        Some(Subject::machine("verbs").impossible("rdma", None, true, gpu::sentence(error)))
+        Some(Subject::machine("verbs").impossible("rdma", None, true, error.advised()))
     }
 }

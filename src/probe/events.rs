@@ -31,8 +31,6 @@ pub enum Event {
     Mpi(Box<ProbedMpi>),
     /// Counters that rose during a connection.
     Counters(Vec<CounterChange>),
-    /// A missing library, and what to install.
-    Missing(String),
     /// The CUDA contexts of the child are lost; it ends after this.
     Lost,
     /// The task is done. A child that ends without this has crashed.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::channel::ChannelError;
 use super::cpus::BindError;
+use super::target::Target;
 
 /// Why a step failed.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +42,11 @@ pub enum StepError {
     Mpi(#[from] mpi_abi::Error),
     #[error(transparent)]
     Verbs(#[from] verbs::Error),
+    #[error(
+        "this machine has no RDMA device: the kernel's RDMA modules are not loaded, or no NIC has a driver of theirs (there is no {0}): \
+         see gdr doctor --only rdma.device"
+    )]
+    NoRdmaDevice(&'static str),
     /// The requested memory path is not available; with advice.
     #[error("GPU memory cannot be registered by {0}")]
     MemoryPath(&'static str, #[source] verbs::MemoryPathError, String),
@@ -114,7 +120,34 @@ pub enum StepError {
     Option(String),
 }
 
+/// For a library of rdma-core that is not installed.
+const INSTALL: &str = "install rdma-core's libibverbs and the provider of the NIC (Debian, Ubuntu: libibverbs1 and \
+                       ibverbs-providers; Fedora, RHEL, SUSE: libibverbs)";
+const ENOMEM: i32 = 12;
+
 impl StepError {
+    /// The message, and what to do about it where that is known.
+    pub fn advised(&self) -> String {
+        let message = gpu::sentence(self);
+        match self {
+            Self::Gpu(error @ gpu::Error::Context { .. }) => Target::open_error(error),
+            Self::MemoryPath(.., advice) => format!("{message}{advice}"),
+            Self::Verbs(error) if error.is_absent() => format!("{message}: {INSTALL}"),
+            Self::Verbs(error @ verbs::Error::Register { .. }) if error.errno() == Some(ENOMEM) => {
+                format!(
+                    "{message}; see the limit of locked memory: gdr doctor --only limits.memlock, gdr fix memlock"
+                )
+            }
+            Self::Verbs(verbs::Error::Memory {
+                pages: verbs::Pages::Huge,
+                ..
+            }) => {
+                format!("{message}; too few huge pages are reserved: sysctl vm.nr_hugepages")
+            }
+            _ => message,
+        }
+    }
+
     /// True if later steps cannot succeed either.
     pub fn is_fatal(&self) -> bool {
         matches!(self, Self::Io(_)) || self.is_lost()

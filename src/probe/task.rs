@@ -36,11 +36,6 @@ pub fn answer(task: &impl Task, out: &mut dyn Write) -> io::Result<()> {
         Ok(()) => {}
         // The parent has exited.
         Err(StepError::Io(error)) => return Err(error),
-        Err(StepError::Verbs(error)) if error.is_absent() => reporter.send(&Event::Missing(format!(
-            "{}: install rdma-core's libibverbs and the provider of the NIC (Debian, Ubuntu: libibverbs1 and \
-             ibverbs-providers; Fedora, RHEL, SUSE: libibverbs)",
-            gpu::sentence(&error)
-        )))?,
         Err(error) => {
             if let Some(result) = task.failed(&error) {
                 reporter.result(result)?;
@@ -68,7 +63,7 @@ pub fn run_parts<S>(
         match part(session, reporter) {
             Ok(()) => {}
             Err(error) if error.is_fatal() => return Err(error),
-            Err(error) => reporter.result(failed(session, name, gpu::sentence(&error)))?,
+            Err(error) => reporter.result(failed(session, name, error.advised()))?,
         }
     }
     Ok(())

@@ -402,7 +402,7 @@ fn reports_driver_crash_and_error() {
             directory.path(),
             &["--library-timeout", "1", "probe", "copy"],
         );
-        table.assert_stdout("IMPOSSIBLE");
+        table.assert_stdout("COULD NOT RUN");
     }
 }
 

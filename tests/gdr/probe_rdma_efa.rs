@@ -196,8 +196,9 @@ fn failures_have_a_cause() {
 
 #[test]
 fn without_libefa_the_loader_says_so() {
-    // The plain library: there is no libefa.so.1 beside it, and the machine's own cannot be loaded with it.
+    // The plain library: there is no libefa.so.1 beside it, and the machine's own, if it has one, cannot be loaded with it.
     let report = Bench::of("efa", &json!({})).probe(&TWO);
+    assert_eq!(report.code, 1, "{:#}", report.value);
     let reason = report.reason();
     assert!(reason.contains("libefa.so.1"), "{reason}");
 }

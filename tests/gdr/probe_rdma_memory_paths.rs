@@ -49,10 +49,20 @@ fn uses_first_working_memory_path() {
         );
     }
 
+    // The probe is there to prove GPUDirect RDMA.
     let staged = probe(nothing.clone(), &[]);
     assert_eq!(
         (staged.code, &staged.ends()[0]["memory_path"]),
-        (0, &json!("staged"))
+        (1, &json!("staged"))
+    );
+    let lost = staged.named("rdma.gpudirect");
+    assert!(
+        lost.len() == 1
+            && lost[0]["verdict"] == "impossible"
+            && lost[0]["reason"]
+                .as_str()
+                .is_some_and(|why| why.contains("dma-buf or peermem")),
+        "{lost:?}"
     );
     let (outcome, why) = staged.memory_path("peermem");
     assert!(
@@ -73,7 +83,11 @@ fn uses_first_working_memory_path() {
     let forced = probe(json!({}), &["--memory-path", "peermem"]);
     assert_eq!(forced.ends()[0]["memory_path"], "peermem");
     let forced = probe(json!({}), &["--memory-path", "staged"]);
-    assert_eq!(forced.ends()[0]["memory_path"], "staged");
+    assert_eq!(
+        (forced.code, &forced.ends()[0]["memory_path"]),
+        (0, &json!("staged")),
+        "it is what the user chose"
+    );
     let refused = probe(nothing, &["--memory-path", "dma-buf"]);
     assert!(
         refused

@@ -46,13 +46,13 @@ impl task::Task for Task {
     }
 
     fn failed(&self, error: &StepError) -> Option<ProbeResult> {
-        let (name, why) = match self.pingpong {
-            None => ("async", gpu::sentence(error)),
-            Some(Side::Local) => (pingpong::PART, pingpong::describe(error)),
+        let name = match self.pingpong {
+            None => "async",
+            Some(Side::Local) => pingpong::PART,
             // The local process reports failures of the remote one.
             Some(Side::Remote) => return None,
         };
         let about = self.target.about(self.target.cuda(), None);
-        Some(about.impossible(name, None, true, why))
+        Some(about.impossible(name, None, true, error.advised()))
     }
 }

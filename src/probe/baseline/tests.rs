@@ -190,7 +190,7 @@ fn lost_results_and_other_backends_count() {
         TOLERANCE,
     );
     assert_eq!(regressions(&diff.changes).count(), 1);
-    assert_eq!(diff.changes[0].b.as_deref(), Some("impossible"));
+    assert_eq!(diff.changes[0].b.as_deref(), Some("could not run"));
     // What did not work before cannot become worse.
     let diff = compare(
         &report(vec![impossible]),

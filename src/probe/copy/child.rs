@@ -49,7 +49,7 @@ impl task::Task for Task {
         let about = self
             .target
             .about(backend, self.node.as_ref().map(|node| node.0));
-        Some(about.impossible("map", None, true, gpu::sentence(error)))
+        Some(about.impossible("map", None, true, error.advised()))
     }
 }
 

@@ -45,6 +45,6 @@ impl task::Task for Task {
 
     fn failed(&self, error: &StepError) -> Option<ProbeResult> {
         let about = self.target.about(self.target.cuda(), self.numa());
-        Some(about.impossible("host", None, true, gpu::sentence(error)))
+        Some(about.impossible("host", None, true, error.advised()))
     }
 }

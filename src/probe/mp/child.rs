@@ -10,7 +10,6 @@ use crate::model::ProbeResult;
 use crate::probe::channel::Channel;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
-use crate::probe::target::Target;
 use crate::probe::task;
 
 /// The name of the result of a failure.
@@ -31,7 +30,7 @@ impl task::Task for Task {
         match measure(self, peer.clone(), reporter) {
             Err(error) if !matches!(error, StepError::Io(_)) && !error.is_from_peer() => {
                 let theirs = peer.failure(PEER_ERROR_TIME);
-                peer.fail(describe(&error));
+                peer.fail(error.advised());
                 Err(theirs.unwrap_or(error))
             }
             done => done,
@@ -41,19 +40,11 @@ impl task::Task for Task {
     fn failed(&self, error: &StepError) -> Option<ProbeResult> {
         // On one machine the client reports failures of the server.
         let about = self.target.about(self.target.cuda(), None);
-        let result = about.impossible(NAME, None, true, describe(error));
+        let result = about.impossible(NAME, None, true, error.advised());
         (self.side == Side::Client || self.is_across).then(|| ProbeResult {
             subject: self.subject.clone(),
             ..result
         })
-    }
-}
-
-/// The message of an error, with a hint if the GPU refuses a second process.
-fn describe(error: &StepError) -> String {
-    match error {
-        StepError::Gpu(error @ gpu::Error::Context { .. }) => Target::open_error(error),
-        error => gpu::sentence(error),
     }
 }
 

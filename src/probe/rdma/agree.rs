@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::control::{Control, Message, Offer};
 use super::end::End;
 use super::memory::half;
-use super::memory_paths;
 use crate::probe::failure::StepError;
 
 /// Sends a failure to the remote end, so that it need not wait, and returns it.
@@ -16,7 +15,7 @@ pub fn report_failure(end: Option<&End>, control: &mut Control, failure: StepErr
     };
     if !failure.is_from_peer() {
         // Ignored: the remote end may be gone.
-        let _ = control.fail(memory_paths::advised(&failure));
+        let _ = control.fail(failure.advised());
     }
     failure
 }

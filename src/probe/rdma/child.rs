@@ -9,8 +9,8 @@ use super::counters::report_counters;
 use super::device::Device;
 use super::end::End;
 use super::task::{Part, Place, Task};
-use super::{client, connected, memory_paths, server};
-use crate::model::ProbeResult;
+use super::{client, connected, server};
+use crate::model::{ProbeResult, WITHOUT_GPUDIRECT};
 use crate::probe::cpus::{bind, keep_to_half, on_node, usable};
 use crate::probe::events::{Event, Reporter};
 use crate::probe::failure::StepError;
@@ -35,7 +35,7 @@ impl task::Task for Task {
 
     fn failed(&self, error: &StepError) -> Option<ProbeResult> {
         let about = Subject::new(&self.subject, "verbs");
-        Some(about.impossible("rdma", None, true, memory_paths::advised(error)))
+        Some(about.impossible("rdma", None, true, error.advised()))
     }
 }
 
@@ -68,6 +68,7 @@ fn run_one_end(
         Ok(end) => end,
         Err(failure) => return Err(report_failure(None, &mut control, failure)),
     };
+    report_gpudirect(&end, place, reporter)?;
     let done = match is_server {
         true => server::server(&mut end, task.room, &mut control, Some(reporter)),
         false => client::client(&mut end, &mut control, task, reporter),
@@ -93,6 +94,22 @@ fn open(
     Ok(end)
 }
 
+/// Fails the probe if staged copies are what is left for a GPU's memory. A comparison of curves (`gdr probe transfer`) has a curve for
+/// them, and says which it could not measure.
+fn report_gpudirect(
+    end: &End,
+    place: &Place,
+    reporter: &mut Reporter<'_>,
+) -> Result<(), StepError> {
+    if place.curve.is_none()
+        && let Some(why) = end.selection.without_gpudirect(&place.memory)
+    {
+        let about = Subject::new(&place.subject, "verbs");
+        reporter.result(about.impossible(WITHOUT_GPUDIRECT, None, true, why))?;
+    }
+    Ok(())
+}
+
 fn run_both_ends(
     task: &Task,
     local: &Place,
@@ -100,6 +117,7 @@ fn run_both_ends(
     reporter: &mut Reporter<'_>,
 ) -> Result<(), StepError> {
     let (mut client_control, mut server_control) = Control::pair(task.terms.timeout);
+    let (local_place, remote_place) = (local, remote);
     let nodes = [&local.node, &remote.node];
     let is_one_node = local.node == remote.node;
     let (device, mut local) = on_node(local.node.as_ref(), || {
@@ -116,6 +134,10 @@ fn run_both_ends(
         };
         open(task, remote, device, true, reporter)
     })??;
+    report_gpudirect(&local, local_place, reporter)?;
+    if remote_place.subject != local_place.subject {
+        report_gpudirect(&remote, remote_place, reporter)?;
+    }
     // Two ends on one node share its CPUs.
     let keep = |is_first: bool| {
         if let Some((node, cpus)) = nodes[usize::from(!is_first)] {

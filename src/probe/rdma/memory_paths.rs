@@ -85,6 +85,25 @@ pub fn select_path(
 }
 
 impl PathSelection {
+    /// Why the NIC cannot access this memory of a GPU itself; none if it can, or if the user chose staged copies.
+    pub fn without_gpudirect(&self, memory: &Memory) -> Option<String> {
+        let is_fallback = matches!(memory, Memory::Gpu(gpu, None) if gpu.ordinal.is_some());
+        if !is_fallback || self.memory_path != Some(MemoryPath::Staged) {
+            return None;
+        }
+        let tried: Vec<&str> = self
+            .choices
+            .iter()
+            .filter(|choice| choice.outcome == BackendOutcome::Refused)
+            .map(|choice| choice.backend.as_str())
+            .collect();
+        Some(format!(
+            "no GPUDirect RDMA: the NIC cannot register the GPU's memory by {}, so copies through pinned memory carry the data; \
+             gdr doctor names the cause",
+            tried.join(" or ")
+        ))
+    }
+
     /// Tries a registration with relaxed ordering; it is destroyed. Returns why it fails.
     pub fn try_relaxed_ordering(&self, device: &Device, store: &Store) -> Result<(), String> {
         let access = Access {
@@ -353,28 +372,6 @@ const EFAULT: i32 = 14;
 const EPROTONOSUPPORT: i32 = 93;
 const EOPNOTSUPP: i32 = 95;
 const ENOTSUPP: i32 = 524;
-
-/// The text of a failure, with advice.
-pub fn advised(failure: &StepError) -> String {
-    let words = sentence(failure);
-    match failure {
-        StepError::MemoryPath(.., advice) => format!("{words}{advice}"),
-        StepError::Verbs(error @ verbs::Error::Register { .. })
-            if error.errno() == Some(ENOMEM) =>
-        {
-            format!(
-                "{words}; see the limit of locked memory: gdr doctor --only limits.memlock, gdr fix memlock"
-            )
-        }
-        StepError::Verbs(verbs::Error::Memory {
-            pages: verbs::Pages::Huge,
-            ..
-        }) => {
-            format!("{words}; too few huge pages are reserved: sysctl vm.nr_hugepages")
-        }
-        _ => words,
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -12,7 +12,7 @@ use super::control::{Control, Flow, Message, Step, expect};
 use super::device::Device;
 use super::end::End;
 use super::kind::Kind;
-use super::memory_paths::{self, CHUNK};
+use super::memory_paths::CHUNK;
 use super::plan::{depth_of, planned};
 use super::purpose::Role;
 use super::server;
@@ -94,7 +94,7 @@ impl task::Task for TogetherTask {
 
     fn failed(&self, error: &StepError) -> Option<ProbeResult> {
         let about = Subject::new(ALL, "verbs");
-        Some(about.impossible(SUM, None, true, memory_paths::advised(error)))
+        Some(about.impossible(SUM, None, true, error.advised()))
     }
 }
 

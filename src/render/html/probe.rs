@@ -45,7 +45,7 @@ fn failures(page: &mut Page, report: &ProbeReport) {
         let rows = failed.iter().map(|result| {
             vec![
                 text(&result.subject),
-                mark(tone(result), result.verdict.word()),
+                mark(tone(result), result.verdict.word(result.median.is_some())),
                 text(&words(result)),
                 text(result.reason.as_deref().unwrap_or("")),
             ]
@@ -101,7 +101,7 @@ fn figures(page: &mut Page, results: &[ProbeResult]) {
             text(&figure_or_dash(result.p5)),
             text(&figure_or_dash(result.p95)),
             text(&figure_or_dash(result.expected)),
-            mark(tone(result), result.verdict.word()),
+            mark(tone(result), result.verdict.word(result.median.is_some())),
         ]
     });
     page.table(

@@ -7,6 +7,9 @@ use crate::model::{Finding, Outcome, ProbeResult, ProbeVerdict};
 use crate::render::Style;
 use crate::render::text::{Tone, printable, wrap};
 
+/// The width of the first column: the longest word and two spaces.
+const COLUMN: usize = "COULD NOT RUN".len() + 2;
+
 /// Amount of verified data.
 pub fn verified(results: &[&ProbeResult]) -> String {
     let checks = results
@@ -45,7 +48,7 @@ pub fn failures(results: &[&ProbeResult], indent: &str, style: Style, all: bool)
             None => groups.push((result, result.bytes.into_iter().collect())),
         }
     }
-    let hang = format!("{indent}{}", " ".repeat(12));
+    let hang = format!("{indent}{}", " ".repeat(COLUMN));
     let mut text = String::new();
     for (result, sizes) in groups {
         let (word, tone) = verdict(result);
@@ -53,7 +56,7 @@ pub fn failures(results: &[&ProbeResult], indent: &str, style: Style, all: bool)
         text.push_str(&format!(
             "{indent}{}{}{}\n",
             style.paint(tone, word),
-            " ".repeat(12 - word.len()),
+            " ".repeat(COLUMN - word.len()),
             wrap(&line, style.width, hang.len(), &hang)
         ));
     }
@@ -63,8 +66,11 @@ pub fn failures(results: &[&ProbeResult], indent: &str, style: Style, all: bool)
 fn verdict(result: &ProbeResult) -> (&'static str, Tone) {
     match result.verdict {
         ProbeVerdict::Wrong => ("WRONG", Tone::Bad),
-        ProbeVerdict::Impossible if result.required => ("IMPOSSIBLE", Tone::Bad),
-        ProbeVerdict::Impossible => ("impossible", Tone::Fair),
+        ProbeVerdict::Impossible => match (result.required, result.median) {
+            (true, None) => ("COULD NOT RUN", Tone::Bad),
+            (true, Some(_)) => ("IMPOSSIBLE", Tone::Bad),
+            (false, figure) => (result.verdict.word(figure.is_some()), Tone::Fair),
+        },
         ProbeVerdict::Slow => ("slow", Tone::Fair),
         ProbeVerdict::NotMeasured if result.expected.is_none() => ("unknown", Tone::Dim),
         ProbeVerdict::NotMeasured => ("expected", Tone::Dim),
@@ -113,8 +119,8 @@ pub fn unexpected(findings: &[Finding], style: Style) -> String {
         format!(
             "{}{}{}\n",
             style.paint(tone, word),
-            " ".repeat(12 - word.len()),
-            wrap(&line, style.width, 12, "            ")
+            " ".repeat(COLUMN - word.len()),
+            wrap(&line, style.width, COLUMN, &" ".repeat(COLUMN))
         )
     });
     lines.collect()

@@ -116,8 +116,8 @@ GPU0 mlx5_1:1
   GPUDirect RDMA with peermem; path SYS with 63.0 GB/s
   not by dma-buf: the kernel is too old
   nothing was verified
-  slow        rdma.write.bandwidth, 1 MiB: 9.66 GB/s, less than 70 % of the 50.0 GB/s that the link
-              carries
+  slow           rdma.write.bandwidth, 1 MiB: 9.66 GB/s, less than 70 % of the 50.0 GB/s that the
+                 link carries
 
   bandwidth, GB/s
   size   write
@@ -127,7 +127,7 @@ GPU0 mlx5_1:1
         mlx5_0:1  mlx5_1:1
   GPU0  48.3 PIX  9.66 SYS
 
-passed: 5 ok, 1 slow, 0 wrong, 0 impossible; up to 48.3 GB/s written by the NIC
+passed: 5 ok, 1 slow, 0 wrong, 0 could not run; up to 48.3 GB/s written by the NIC
 ";
     assert_eq!(table(&two_nics(), PLAIN), wanted);
 }

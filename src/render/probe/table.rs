@@ -7,7 +7,7 @@ use super::panel::DIRECTIONS;
 use super::{INDENT, asynchronous, calls, copy, host, mp, mpi, opening, p2p, rdma, transfer};
 use crate::model::{
     BackendOutcome, GIGABYTES_PER_SECOND, Outcome, ProbeKind, ProbeReport, ProbeResult,
-    ProbeVerdict, ProbedGpu,
+    ProbeVerdict, ProbedGpu, WITHOUT_GPUDIRECT,
 };
 use crate::render::Style;
 use crate::render::text::{Tone, printable, wrap};
@@ -161,13 +161,17 @@ fn how(gpu: &ProbedGpu) -> Vec<String> {
 pub fn verdict(report: &ProbeReport) -> Option<(Tone, &'static str, String)> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for result in &report.results {
-        *counts.entry(result.verdict.word()).or_default() += 1;
+        *counts
+            .entry(result.verdict.word(result.median.is_some()))
+            .or_default() += 1;
     }
     let count = |word: &str| counts.get(word).copied().unwrap_or(0);
-    let failed = report.results.iter().any(|result| {
-        result.verdict == ProbeVerdict::Wrong
-            || (result.verdict == ProbeVerdict::Impossible && result.required)
-    });
+    let failed = || {
+        report.results.iter().filter(|result| {
+            result.verdict == ProbeVerdict::Wrong
+                || (result.verdict == ProbeVerdict::Impossible && result.required)
+        })
+    };
     let unexpected = report
         .findings
         .iter()
@@ -181,12 +185,25 @@ pub fn verdict(report: &ProbeReport) -> Option<(Tone, &'static str, String)> {
     let regressed = regressed
         .filter_map(|change| change.figure.as_ref())
         .any(|figure| figure.regression);
-    let (tone, word) = match (failed || unexpected || regressed, report.complete) {
+    let is_staged_alone = failed().next().is_some()
+        && failed().all(|result| result.name == WITHOUT_GPUDIRECT)
+        && !unexpected
+        && !regressed;
+    if is_staged_alone {
+        let rest = ": the data is right, but without GPUDirect RDMA (staged)".to_owned();
+        return Some((Tone::Bad, "FAILED", rest));
+    }
+    let failed = failed().next().is_some() || unexpected || regressed;
+    let (tone, word) = match (failed, report.complete) {
         (true, _) => (Tone::Bad, "failed"),
         (false, false) => (Tone::Fair, "incomplete"),
         (false, true) => (Tone::Good, "passed"),
     };
-    let sums = ["ok", "slow", "wrong", "impossible"].map(|word| format!("{} {word}", count(word)));
+    let sums: Vec<String> = ["ok", "slow", "wrong", "could not run", "impossible"]
+        .into_iter()
+        .filter(|word| *word != "impossible" || count(word) > 0)
+        .map(|word| format!("{} {word}", count(word)))
+        .collect();
     let best: Vec<String> = bests(report.probe)
         .into_iter()
         .filter_map(|(name, words)| {

@@ -48,7 +48,7 @@ GPU0 (0000:3b:00.0): NVIDIA H200
   pin 64 KiB                  100  120     141  300   565  ▃▃▃▃████····▁▁▁▁
   round trip with a kernel    100    -    1.93    -  7.72
 
-passed: 17 ok, 0 slow, 0 wrong, 0 impossible
+passed: 17 ok, 0 slow, 0 wrong, 0 could not run
 ";
     assert_eq!(table(&report(), PLAIN), wanted);
 }
@@ -106,10 +106,10 @@ fn table_shows_failures() {
     let page = table(&report, PLAIN);
     for line in [
         "  1 of 16 checks found wrong bytes\n",
-        "  WRONG       validate.malloc.offsets, 4 KiB: 0x7f0025: byte 37 is 0x00 and should be 0x5a?[31m\n",
-        "  impossible  validate.pool.map: the driver refuses\n",
-        "  slow        copy.write.bandwidth, 16 MiB 64 MiB from NUMA node 0: 3.10 GB/s, less than 20 % of the\n",
-        "\nIt was interrupted.\nfailed: 17 ok, 2 slow, 1 wrong, 1 impossible; up to 3.1 GB/s to the GPU\n",
+        "  WRONG          validate.malloc.offsets, 4 KiB: 0x7f0025: byte 37 is 0x00 and should be 0x5a?[31m\n",
+        "  could not run  validate.pool.map: the driver refuses\n",
+        "  slow           copy.write.bandwidth, 16 MiB 64 MiB from NUMA node 0: 3.10 GB/s, less than 20 % of\n",
+        "\nIt was interrupted.\nfailed: 17 ok, 2 slow, 1 wrong, 1 could not run; up to 3.1 GB/s to the GPU\n",
     ] {
         assert!(page.contains(line), "{line:?} is not in:\n{page}");
     }
@@ -182,7 +182,7 @@ fn draws_narrow_and_empty_reports() {
     };
     assert!(curve(&empty, PLAIN).contains("Nothing was measured"));
     assert!(svg(&empty).contains("Nothing was measured"));
-    assert!(table(&empty, PLAIN).ends_with("passed: 0 ok, 0 slow, 0 wrong, 0 impossible\n"));
+    assert!(table(&empty, PLAIN).ends_with("passed: 0 ok, 0 slow, 0 wrong, 0 could not run\n"));
 }
 
 #[test]
@@ -317,7 +317,7 @@ fn matrices_have_accessing_gpus_in_rows() {
     let wanted = "\
 gdr probe p2p: node1, Linux, 6.8
 
-IMPOSSIBLE  GPU1 -> GPU0, p2p.access: CUDA does not let it
+COULD NOT RUN  GPU1 -> GPU0, p2p.access: CUDA does not let it
 
 GPU0 (0000:03:00.0): NVIDIA H200
   verified 3.0 MiB in 1 check: all bytes are correct
@@ -347,7 +347,7 @@ GPU1 (0000:05:00.0): NVIDIA H200
 
   all GPUs every pair at once: 755 GB/s
 
-failed: 7 ok, 0 slow, 0 wrong, 1 impossible; up to 396.8 GB/s from GPU to GPU
+failed: 7 ok, 0 slow, 0 wrong, 1 could not run; up to 396.8 GB/s from GPU to GPU
 ";
     assert_eq!(table(&two_gpus(), PLAIN), wanted);
 }

@@ -9,7 +9,6 @@ use super::peer::{Message, Peer};
 use super::{local, remote};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
-use crate::probe::target::Target;
 
 /// Time to open a GPU.
 const OPEN_TIME: Duration = Duration::from_secs(30);
@@ -23,18 +22,10 @@ pub fn run(side: Side, task: &Task, reporter: &mut Reporter<'_>) -> Result<(), S
     match measure(side, task, &mut peer, reporter) {
         Err(error) if !matches!(error, StepError::Io(_)) && !error.is_from_peer() => {
             let theirs = peer.failure(PEER_ERROR_TIME);
-            peer.fail(describe(&error));
+            peer.fail(error.advised());
             Err(theirs.unwrap_or(error))
         }
         done => done,
-    }
-}
-
-/// The message of an error, with a hint if the GPU refuses a second process.
-pub fn describe(error: &StepError) -> String {
-    match error {
-        StepError::Gpu(error @ gpu::Error::Context { .. }) => Target::open_error(error),
-        error => gpu::sentence(error),
     }
 }
 

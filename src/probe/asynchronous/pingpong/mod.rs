@@ -11,6 +11,6 @@ mod peer;
 mod remote;
 mod trial;
 
-pub use child::{describe, run};
+pub use child::run;
 pub use pair::between;
 pub use peer::PART;
