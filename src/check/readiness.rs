@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::causes::without_consequences;
 use super::{Ctx, Judged, Weighed, is_undetermined, pcie};
 use crate::model::{Bdf, Kind, Obstacle, Outcome, Readiness, ReadyState};
 use crate::profile::{Expectations, Profile, Units};
@@ -367,7 +368,7 @@ fn sentence(
         places => format!(" on {}", places.join(", ")),
     };
     let ready = format!("{title}: ready{}", on(places.ready));
-    let reasons = blocked.checks.join(", ");
+    let reasons = without_consequences(&blocked.checks).join(", ");
     let not = || format!("not{}: {reasons}.", on(&blocked.places));
     let cannot_determine = || format!("cannot determine{}: {}", on(places.unknown), unknown(open));
     match (state, blocked.is_empty(), open.is_empty()) {

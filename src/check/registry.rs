@@ -17,6 +17,8 @@ pub struct Check {
     pub remedy: &'static str,
     /// URLs, and documents by title.
     pub references: &'static [&'static str],
+    /// The checks whose failure makes this one fail too, so that repairing them comes first.
+    pub explained_by: &'static [&'static str],
     /// Sources beyond devices and the small kernel and process files, which every check may use.
     pub reads: &'static [Source],
     /// Returns one judgement per subject.

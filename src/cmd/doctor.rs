@@ -9,7 +9,7 @@ use super::profiles::expectations;
 use crate::check::{self, Ctx, Judged, Selection, Source};
 use crate::cli::{Doctor, DoctorFormat, FailOn, Global, Platform, style};
 use crate::collect::CollectOptions;
-use crate::model::{Finding, Outcome, Remedy, Summary};
+use crate::model::{Finding, Outcome, Readiness, Remedy, Summary};
 use crate::output::{self, Document, shell_word};
 use crate::profile;
 use crate::render::doctor::{self, Report, Shown};
@@ -29,12 +29,7 @@ pub fn run(
         super::print(out, &doctor::list(checks, style(global.color)))?;
         return Ok(0);
     }
-    if options.live && !machine.can_be_tried() {
-        bail!(
-            "--live tests the hardware of this machine: it does not work with --sysroot, and with --from only \
-             if 'gdr snapshot --live' recorded the results"
-        );
-    }
+    reject_live(machine, options)?;
     let selection = Selection::of(&options.only, &options.skip)?;
     let expectations = expectations(&options.profile)?;
     // Without an expectation these checks do not apply, and a report is shorter without them.
@@ -55,15 +50,23 @@ pub fn run(
         .profiles()
         .iter()
         .filter(|_| selection.is_everything() && !options.quick);
-    let readiness = profiles
+    let readiness: Vec<Readiness> = profiles
         .map(|profile| check::readiness(&ctx, profile, &judged))
         .collect();
     let findings = judged.into_findings(&expectations);
+    let names = machine.names();
+    let fix = fix_command(&facts.host.source, machine, &options.profile);
+    let causes = check::causes(&findings);
+    let roots = check::roots(&findings, &causes);
     let report = Report {
         host: &facts.host,
+        hardware: topo::hardware(&facts, &topology, &|ids| names.of(ids)),
         profiles: &expectations.names,
-        readiness,
         summary: Summary::of(&findings),
+        next_steps: check::steps(&findings, &roots, &readiness, &fix),
+        roots,
+        causes,
+        readiness,
         findings: &findings,
         notes: &facts.notes,
     };
@@ -74,14 +77,11 @@ pub fn run(
         families: &families,
         why: &|id| check::find(id).map_or("", |check| check.why),
         matters: &|finding| check::leaves_open(finding, &expectations),
-        fix: fix_command(&facts.host.source, machine, &options.profile),
+        fix,
         fix_where: fix_where(machine),
         missing: missing(&facts.host.source, machine),
     };
-    let drawing = || {
-        let names = machine.names();
-        svg::svg(&facts, &topology, &|ids| names.of(ids))
-    };
+    let drawing = || svg::svg(&facts, &topology, &|ids| names.of(ids));
     let style = style(global.color);
     super::print_with(out, |out| {
         write(options.format, &report, &shown, style, &drawing, out)
@@ -95,6 +95,17 @@ pub fn run(
         &expectations,
         failing(options.fail_on),
     ))
+}
+
+/// Trials need the hardware, or its recorded results.
+fn reject_live(machine: &Machine, options: &Doctor) -> anyhow::Result<()> {
+    if options.live && !machine.can_be_tried() {
+        bail!(
+            "--live tests the hardware of this machine: it does not work with --sysroot, and with --from only \
+             if 'gdr snapshot --live' recorded the results"
+        );
+    }
+    Ok(())
 }
 
 fn write(

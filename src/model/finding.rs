@@ -97,6 +97,55 @@ pub enum Remedy {
     Advice(Manual),
 }
 
+/// A failure or warning that no other finding explains, with the subjects that share it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Root {
+    /// Id of the check.
+    pub check: String,
+    /// `fail` or `warn`.
+    pub outcome: Outcome,
+    /// Its subjects.
+    pub subjects: Vec<String>,
+    /// Checks that fail, warn or are unknown because of it.
+    pub explains: Vec<String>,
+}
+
+/// A step that helps: a repair of a root, or the probe that proves what is ready.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NextStep {
+    /// The checks that it repairs; empty for a probe.
+    pub checks: Vec<String>,
+    /// Shell command to paste.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// What to do, in sentences.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<String>,
+}
+
+impl NextStep {
+    /// A step for a check, still without a command.
+    pub fn new(check: &str) -> Self {
+        Self {
+            checks: vec![check.to_owned()],
+            command: None,
+            advice: None,
+        }
+    }
+
+    /// The command, else the first sentence of the advice, else the checks.
+    pub fn line(&self) -> String {
+        match (&self.command, &self.advice) {
+            (Some(command), _) => command.clone(),
+            (None, Some(advice)) => {
+                let end = advice.find(". ").map_or(advice.len(), |end| end + 1);
+                format!("{}: {}", self.checks.join(", "), &advice[..end])
+            }
+            (None, None) => format!("see {}", self.checks.join(", ")),
+        }
+    }
+}
+
 /// A repair by hand.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Manual {

@@ -3,6 +3,7 @@
 mod acs;
 mod classify;
 mod forest;
+mod hardware;
 mod limits;
 mod nearest;
 mod nvlinks;
@@ -17,6 +18,7 @@ mod tests;
 
 pub use acs::{Redirect, redirects, verb};
 pub use forest::{Forest, Role};
+pub use hardware::hardware;
 pub use limits::{MAX_PATHS, MAX_ROWS};
 pub use path::{Narrowest, narrowest};
 pub use topology::{Topology, topology};

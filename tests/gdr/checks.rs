@@ -160,8 +160,8 @@ fn snapshot(case: &Case) -> Value {
     snapshot
 }
 
-/// The report on a case's machine.
-fn report(case: &Case, mut snapshot: Value) -> Value {
+/// The snapshot with the changes of a case.
+fn changed(case: &Case, mut snapshot: Value) -> Value {
     for (library, changes) in [
         ("nvml", &case.nvml),
         ("cuda", &case.cuda),
@@ -177,6 +177,12 @@ fn report(case: &Case, mut snapshot: Value) -> Value {
     if !case.snapshot.is_null() {
         merge(&mut snapshot, &case.snapshot);
     }
+    snapshot
+}
+
+/// The report on a case's machine.
+fn report(case: &Case, snapshot: Value) -> Value {
+    let snapshot = changed(case, snapshot);
     let dir = scratch();
     let file = dir.path().join("machine.json");
     fs::write(&file, snapshot.to_string()).expect("a file");
@@ -436,4 +442,122 @@ fn every_check_has_fixture() {
         "fixtures of checks that are not: {unlisted:?}"
     );
     assert!(missing.is_empty(), "no fixture for\n{}", missing.join("\n"));
+}
+
+/// Several faults of other cases on one machine, and what is expected of the report. Written by hand.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Together {
+    /// `check: about` of each case.
+    faults: Vec<String>,
+    /// The checks at the root, in order.
+    roots: Vec<String>,
+    /// Checks that fail or warn because of a root.
+    #[serde(default)]
+    explained: Vec<String>,
+    /// How the next step begins, with which the table ends.
+    next: String,
+}
+
+fn together(all: &[Case], faults: &[String]) -> Case {
+    let mut sum = Case {
+        check: String::new(),
+        outcome: String::new(),
+        about: faults.join("; "),
+        machine: sound(),
+        patch: serde_json::json!({}),
+        nvml: BTreeMap::new(),
+        cuda: BTreeMap::new(),
+        verbs: BTreeMap::new(),
+        snapshot: serde_json::json!({}),
+        args: Vec::new(),
+        subject: None,
+        says: Vec::new(),
+    };
+    for fault in faults {
+        let case = all
+            .iter()
+            .find(|case| *fault == format!("{}: {}", case.check, case.about))
+            .unwrap_or_else(|| panic!("no case {fault}"));
+        for (target, change) in [
+            (&mut sum.patch, &case.patch),
+            (&mut sum.snapshot, &case.snapshot),
+        ] {
+            if !change.is_null() {
+                merge(target, change);
+            }
+        }
+        sum.nvml.extend(case.nvml.clone());
+        sum.cuda.extend(case.cuda.clone());
+        sum.verbs.extend(case.verbs.clone());
+        sum.args.extend(case.args.clone());
+    }
+    sum
+}
+
+#[test]
+fn roots_come_before_what_they_explain() {
+    let all = cases();
+    let text = fs::read_to_string(fixtures().with_file_name("causes.json")).expect("the cases");
+    let expected: Vec<Together> = serde_json::from_str(&text).expect("cases");
+    assert!(expected.len() >= 10);
+    let mut wrong = Vec::new();
+    for expected in &expected {
+        let case = together(&all, &expected.faults);
+        let snapshot = snapshot(&case);
+        let found = report(&case, snapshot.clone());
+        let ids = |list: &Value, key: &str| -> Vec<String> {
+            let list = list.as_array().expect("a list").iter();
+            list.map(|one| one[key].as_str().expect("an id").to_owned())
+                .collect()
+        };
+        let roots = ids(&found["roots"], "check");
+        let table = table(&case, snapshot);
+        let (_, step) = table.rsplit_once("\nNext step: ").unwrap_or_default();
+        let words: Vec<&str> = step.split_whitespace().collect();
+        let step = match words.as_slice() {
+            // A recorded directory is repaired where it lies.
+            ["gdr", "--sysroot", _, rest @ ..] => format!("sudo gdr {}", rest.join(" ")),
+            words => words.join(" "),
+        };
+        if roots != expected.roots || !step.starts_with(&expected.next) {
+            wrong.push(format!("{}:\n{roots:?}\n{step}\n{table}", case.about));
+        }
+        // A consequence has no block of its own: each block begins with its outcome and check.
+        for id in &expected.explained {
+            let has_outcome =
+                found["findings"]
+                    .as_array()
+                    .expect("findings")
+                    .iter()
+                    .any(|finding| {
+                        finding["id"] == **id
+                            && (finding["outcome"] == "fail" || finding["outcome"] == "warn")
+                    });
+            let block = |line: &str| {
+                ["FAIL", "WARN"].iter().any(|word| {
+                    line.strip_prefix(word)
+                        .is_some_and(|rest| rest.trim_start().starts_with(&format!("{id} ")))
+                })
+            };
+            if !has_outcome || table.lines().any(block) {
+                wrong.push(format!("{}: {id} is not folded:\n{table}", case.about));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+/// The table of a case's machine.
+fn table(case: &Case, snapshot: Value) -> String {
+    let snapshot = changed(case, snapshot);
+    let dir = scratch();
+    let file = dir.path().join("machine.json");
+    fs::write(&file, snapshot.to_string()).expect("a file");
+    let run = Gdr::new()
+        .args(["doctor", "--from"])
+        .args([&file])
+        .args(&case.args)
+        .run();
+    run.stdout
 }

@@ -362,7 +362,7 @@ fn groups_equal_findings() {
     assert!(
         text.lines()
             .nth(1)
-            .is_some_and(|line| line == "UNDETERMINED for rdma: 1 warning"),
+            .is_some_and(|line| line == "UNDETERMINED for rdma: 16 warnings"),
         "{text}"
     );
     let last = text.lines().last().expect("a line");

@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 
 use super::group::{Group, groups};
-use super::{Report, Shown, counts, failures, missing, next_step, word};
+use super::table::verdict;
+use super::{Report, Shown, counts, explained, failures, missing, root, steps, word};
 use crate::model::{Finding, Outcome};
 use crate::render::text::printable;
 
@@ -15,8 +16,16 @@ pub fn markdown(report: &Report<'_>, shown: &Shown<'_>, out: &mut dyn Write) -> 
     if host.source != "live" {
         page.push_str(&format!("Recorded: {}\n\n", plain(&host.source)));
     }
+    if let Some(hardware) = &report.hardware {
+        page.push_str(&format!("{}\n\n", plain(hardware)));
+    }
+    page.push_str(&format!("**{}**\n\n", plain(&verdict(report).1)));
     for readiness in &report.readiness {
-        page.push_str(&format!("- **{}**\n", plain(&readiness.text)));
+        page.push_str(&format!("- {}\n", plain(&readiness.text)));
+    }
+    let steps = steps(report, shown);
+    if let Some(step) = steps.last() {
+        page.push_str(&format!("\n**{}**\n", plain(step)));
     }
     out.write_all(page.as_bytes())?;
     let failures = groups(failures(report));
@@ -24,7 +33,8 @@ pub fn markdown(report: &Report<'_>, shown: &Shown<'_>, out: &mut dyn Write) -> 
         .iter()
         .filter(|group| shown.has_block(group.findings[0]))
     {
-        out.write_all(failure(group, shown).as_bytes())?;
+        let explains = root(report, group).and_then(explained);
+        out.write_all(failure(group, explains, shown).as_bytes())?;
     }
     for (at, line) in missing(report, shown).iter().enumerate() {
         let gap = if at == 0 { "\n" } else { "" };
@@ -38,8 +48,11 @@ pub fn markdown(report: &Report<'_>, shown: &Shown<'_>, out: &mut dyn Write) -> 
                 Outcome::Fail | Outcome::Warn | Outcome::Unknown
             )
         };
-        let calm = |finding: &&Finding| !is_wrong(finding) || !shown.has_block(finding);
-        for finding in report.findings.iter().filter(calm) {
+        let rest = report.findings.iter().zip(&report.causes);
+        let rest = rest.filter(|(finding, cause)| {
+            cause.is_some() || !is_wrong(finding) || !shown.has_block(finding)
+        });
+        for (finding, _) in rest {
             let cells = [
                 word(finding.outcome),
                 &finding.id,
@@ -52,13 +65,15 @@ pub fn markdown(report: &Report<'_>, shown: &Shown<'_>, out: &mut dyn Write) -> 
     }
     let sums = counts(&report.summary).map(|(_, count, word)| format!("{count} {word}"));
     writeln!(out, "\n{}", sums.join(", "))?;
-    match next_step(&failures, shown) {
-        Some(step) => writeln!(out, "\n**{}**", plain(&step)),
-        None => Ok(()),
+    let numbered = report.next_steps.iter().enumerate();
+    for (at, step) in numbered.filter(|_| report.next_steps.len() > 1) {
+        let gap = if at == 0 { "\n" } else { "" };
+        writeln!(out, "{gap}{}. {}", at + 1, plain(&step.line()))?;
     }
+    Ok(())
 }
 
-fn failure(group: &Group<'_>, shown: &Shown<'_>) -> String {
+fn failure(group: &Group<'_>, explains: Option<String>, shown: &Shown<'_>) -> String {
     let finding = group.findings[0];
     let why = (shown.why)(&finding.id);
     let subjects: Vec<&str> = group
@@ -75,6 +90,9 @@ fn failure(group: &Group<'_>, shown: &Shown<'_>) -> String {
     );
     if finding.outcome != Outcome::Unknown && !why.is_empty() {
         text.push_str(&format!("\n{}\n", plain(why)));
+    }
+    if let Some(explains) = explains {
+        text.push_str(&format!("\nExplains {}\n", plain(&explains)));
     }
     if !finding.evidence.is_empty() {
         text.push('\n');
@@ -96,20 +114,28 @@ fn failure(group: &Group<'_>, shown: &Shown<'_>) -> String {
         text.push_str(&format!("\n{}\n", plain(advice)));
     }
     let remedies = group.findings.iter().filter_map(|one| one.fix.as_ref());
-    let mut commands: Vec<String> = remedies
-        .filter_map(|fix| fix.manual().command.clone())
-        .collect();
+    let by_gdr = fix.id().map(|id| format!("{} {id}", shown.fix));
+    let by_hand = remedies.filter_map(|fix| fix.manual().command.clone());
+    if let Some(command) = by_gdr {
+        text.push_str(&fenced(&[command]));
+    }
+    let mut commands: Vec<String> = by_hand.collect();
     commands.dedup();
     if !commands.is_empty() {
-        let commands = commands
-            .iter()
-            .map(|command| printable(command))
-            .collect::<Vec<_>>()
-            .join("\n");
-        let fence = "`".repeat(3.max(longest_run(&commands) + 1));
-        text.push_str(&format!("\n{fence}\n{commands}\n{fence}\n"));
+        if fix.id().is_some() {
+            text.push_str("\nThe same by hand:\n");
+        }
+        text.push_str(&fenced(&commands));
     }
     text
+}
+
+/// Commands as a block of code.
+fn fenced(commands: &[String]) -> String {
+    let lines: Vec<String> = commands.iter().map(|command| printable(command)).collect();
+    let lines = lines.join("\n");
+    let fence = "`".repeat(3.max(longest_run(&lines) + 1));
+    format!("\n{fence}\n{lines}\n{fence}\n")
 }
 
 /// Escapes text so that it contains no markup (CommonMark 0.31, and GitHub's tables, strikethrough and automatic

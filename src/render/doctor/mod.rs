@@ -23,18 +23,30 @@ use group::groups;
 use super::Style;
 use super::text::{counted, wrap};
 use crate::model::Order as _;
-use crate::model::{Area, Finding, Host, Note, Outcome, Readiness, Remedy, Severity, Summary};
+use crate::model::{
+    Area, Finding, Host, NextStep, Note, Outcome, Readiness, Root, Severity, Summary,
+};
 
 /// The document `gdr.doctor/1`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Report<'a> {
     pub host: &'a Host,
+    /// GPUs, driver and NICs in a line; `None` if the machine has none, or they are unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hardware: Option<String>,
     /// The selected profiles.
     pub profiles: &'a [String],
     /// Result of each profile; empty if only some checks were run.
     pub readiness: Vec<Readiness>,
     /// Number of findings by outcome.
     pub summary: Summary,
+    /// Failures and warnings that no other finding explains.
+    pub roots: Vec<Root>,
+    /// What to do, in the order in which it helps.
+    pub next_steps: Vec<NextStep>,
+    /// For each finding the one that explains it.
+    #[serde(skip)]
+    pub causes: Vec<Option<usize>>,
     /// All findings, in the order of the checks.
     pub findings: &'a [Finding],
     /// Sources that could not be read or parsed.
@@ -73,15 +85,14 @@ pub(in crate::render) struct Problems<'a> {
     pub groups: Vec<Group<'a>>,
     /// One line per area that the source lacks.
     pub missing: Vec<String>,
-    pub next_step: Option<String>,
+    pub steps: Vec<String>,
 }
 
 pub(in crate::render) fn problems<'a>(report: &Report<'a>, shown: &Shown<'_>) -> Problems<'a> {
-    let all = groups(failures(report));
     Problems {
-        next_step: next_step(&all, shown),
+        steps: steps(report, shown),
         missing: missing(report, shown),
-        groups: all
+        groups: groups(failures(report))
             .into_iter()
             .filter(|group| shown.has_block(group.findings[0]))
             .collect(),
@@ -99,7 +110,9 @@ fn missing(report: &Report<'_>, shown: &Shown<'_>) -> Vec<String> {
     for finding in report
         .findings
         .iter()
-        .filter(|finding| finding.outcome == Outcome::Unknown)
+        .zip(&report.causes)
+        .filter(|(finding, cause)| cause.is_none() && finding.outcome == Outcome::Unknown)
+        .map(|(finding, _)| finding)
     {
         match finding.missing {
             Some(area) => drop(areas.entry(area).or_default().insert(&finding.id)),
@@ -122,40 +135,49 @@ fn missing(report: &Report<'_>, shown: &Shown<'_>) -> Vec<String> {
     lines.chain(root).collect()
 }
 
-/// The command that applies every available fix for failures and warnings.
-fn next_step(failures: &[Group<'_>], shown: &Shown<'_>) -> Option<String> {
-    let mut ids: Vec<&str> = Vec::new();
-    for group in failures {
-        let finding = group.findings[0];
-        let wrong = matches!(finding.outcome, Outcome::Fail | Outcome::Warn);
-        if let Some(id) = finding.fix.as_ref().and_then(Remedy::id)
-            && wrong
-            && !ids.contains(&id)
-        {
-            ids.push(id);
-        }
+/// The steps as lines: all of them with numbers if there are several, and the first one, which is the last line of a report.
+pub(in crate::render) fn steps(report: &Report<'_>, shown: &Shown<'_>) -> Vec<String> {
+    let [first, ..] = report.next_steps.as_slice() else {
+        return Vec::new();
+    };
+    let mut lines = Vec::new();
+    if report.next_steps.len() > 1 {
+        lines.push("In the order in which it helps:".to_owned());
+        let numbered = report.next_steps.iter().enumerate();
+        lines.extend(numbered.map(|(at, step)| format!("  {}. {}", at + 1, step.line())));
     }
-    (!ids.is_empty()).then(|| {
-        format!(
-            "Next step{}: {} {}",
-            shown.fix_where,
-            shown.fix,
-            ids.join(" ")
-        )
-    })
+    lines.push(format!("Next step{}: {}", shown.fix_where, first.line()));
+    lines
 }
 
-/// Failures and warnings, worst first.
+/// The root of a group; none if another finding explains all of it.
+pub(in crate::render) fn root<'r>(report: &'r Report<'_>, group: &Group<'_>) -> Option<&'r Root> {
+    let first = group.findings[0];
+    let its = |root: &&Root| {
+        root.check == first.id
+            && root.outcome == first.outcome
+            && group
+                .findings
+                .iter()
+                .any(|finding| root.subjects.contains(&finding.subject))
+    };
+    report.roots.iter().find(its)
+}
+
+/// What a root explains, as in `3 more: gpu.present, peermem.loaded, rdma.port`.
+pub(in crate::render) fn explained(root: &Root) -> Option<String> {
+    let more = root.explains.len();
+    (more > 0).then(|| format!("{more} more: {}", root.explains.join(", ")))
+}
+
+/// Failures, warnings and unknown findings that nothing else explains, worst first.
 fn failures<'a>(report: &Report<'a>) -> Vec<&'a Finding> {
     let mut found: Vec<&Finding> = report
         .findings
         .iter()
-        .filter(|finding| {
-            matches!(
-                finding.outcome,
-                Outcome::Fail | Outcome::Warn | Outcome::Unknown
-            )
-        })
+        .zip(&report.causes)
+        .filter(|(finding, cause)| cause.is_none() && is_problem(finding))
+        .map(|(finding, _)| finding)
         .collect();
     found.order_by_key(|finding| match finding.outcome {
         Outcome::Fail => 0,
@@ -163,6 +185,20 @@ fn failures<'a>(report: &Report<'a>) -> Vec<&'a Finding> {
         _ => 2,
     });
     found
+}
+
+/// Problems that another finding explains.
+fn consequences<'a>(report: &Report<'a>) -> Vec<&'a Finding> {
+    let all = report.findings.iter().zip(&report.causes);
+    let all = all.filter(|(finding, cause)| cause.is_some() && is_problem(finding));
+    all.map(|(finding, _)| finding).collect()
+}
+
+fn is_problem(finding: &Finding) -> bool {
+    matches!(
+        finding.outcome,
+        Outcome::Fail | Outcome::Warn | Outcome::Unknown
+    )
 }
 
 pub(in crate::render) fn word(outcome: Outcome) -> &'static str {

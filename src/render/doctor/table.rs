@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use super::group::{Group, groups};
-use super::{Report, Shown, failures, missing, next_step, word};
+use super::{Report, Shown, consequences, explained, failures, missing, root, steps, word};
 use crate::model::{Finding, Host, Outcome, Readiness, ReadyState, Remedy};
 use crate::render::Style;
 use crate::render::text::{Tone, counted, printable, wrap};
@@ -31,19 +31,29 @@ pub fn table(
         let text = wrap(&printable(&readiness.text), style.width, 2, "    ");
         writeln!(out, "  {}", style.paint(tone(readiness.state), &text))?;
     }
+    if let Some(hardware) = &report.hardware {
+        let line = wrap(&printable(hardware), style.width, 2, "    ");
+        writeln!(out, "  {line}")?;
+    }
     // The reason of a check is shown once.
-    let mut explained: BTreeSet<&str> = BTreeSet::new();
+    let mut reasons: BTreeSet<&str> = BTreeSet::new();
     let mut gap = "\n";
     for group in failures
         .iter()
         .filter(|group| shown.has_block(group.findings[0]))
     {
         let first = group.findings[0];
-        let new = explained.insert(&first.id) && first.outcome != Outcome::Unknown;
+        let new = reasons.insert(&first.id) && first.outcome != Outcome::Unknown;
         let why = if new { (shown.why)(&first.id) } else { "" };
         out.write_all(gap.as_bytes())?;
-        out.write_all(block(group, why, shown, style).as_bytes())?;
+        let explains = root(report, group).and_then(explained);
+        out.write_all(block(group, why, explains.as_deref(), shown, style).as_bytes())?;
         gap = "";
+    }
+    if shown.verbose {
+        for group in &groups(consequences(report)) {
+            out.write_all(block(group, "", None, shown, style).as_bytes())?;
+        }
     }
     if shown.verbose {
         by_family(report, shown, style, out)?;
@@ -52,16 +62,16 @@ pub fn table(
         .into_iter()
         .map(|line| format!("UNKNOWN {line}"));
     let counts = (!shown.quiet).then(|| rest(report, shown));
-    let step = next_step(&failures, shown);
     for part in [
         lines.collect(),
         counts.into_iter().collect(),
-        step.into_iter().collect::<Vec<_>>(),
+        steps(report, shown),
     ] {
         if !part.is_empty() {
             out.write_all(b"\n")?;
         }
         for line in part {
+            let line = printable(&line);
             writeln!(out, "{}", wrap(&line, style.width, 0, &" ".repeat(INDENT)))?;
         }
     }
@@ -78,23 +88,17 @@ fn title(report: &Report<'_>, style: Style) -> String {
         "live" => String::new(),
         source => format!(" (recorded: {})", printable(source)),
     };
-    let title = wrap(
-        &format!("gdr doctor: {}{what}", parts.join(", ")),
-        style.width,
-        0,
-        "  ",
-    );
+    let host = match parts.is_empty() {
+        true => "a machine without a name".to_owned(),
+        false => parts.join(", "),
+    };
+    let title = wrap(&format!("gdr doctor: {host}{what}"), style.width, 0, "  ");
     format!("{}\n", style.paint(Tone::Strong, &title))
 }
 
 /// The states of the profiles, worst first, and the number of problems.
 pub fn verdict(report: &Report<'_>) -> (Tone, String) {
-    let failures = groups(failures(report));
-    let count = |outcome| {
-        let has_outcome = |group: &&Group<'_>| group.findings[0].outcome == outcome;
-        failures.iter().filter(has_outcome).count()
-    };
-    let (failures, warnings) = (count(Outcome::Fail), count(Outcome::Warn));
+    let (failures, warnings) = (report.summary.fail, report.summary.warn);
     let mut problems = Vec::new();
     if failures > 0 {
         problems.push(counted(failures, "failure"));
@@ -192,7 +196,13 @@ fn mark(outcome: Outcome, style: Style) -> String {
 }
 
 /// A block: finding, reason, evidence, fix.
-fn block(group: &Group<'_>, why: &str, shown: &Shown<'_>, style: Style) -> String {
+fn block(
+    group: &Group<'_>,
+    why: &str,
+    explains: Option<&str>,
+    shown: &Shown<'_>,
+    style: Style,
+) -> String {
     let first = group.findings[0];
     let mut subjects: Vec<String> = group
         .findings
@@ -223,6 +233,9 @@ fn block(group: &Group<'_>, why: &str, shown: &Shown<'_>, style: Style) -> Strin
     lines.add("", &printable(&message));
     if !why.is_empty() {
         lines.add("why:", why);
+    }
+    if let Some(explains) = explains {
+        lines.add("explains:", explains);
     }
     let shown_count = if shown.verbose {
         group.findings.len()
@@ -351,6 +364,10 @@ fn rest(report: &Report<'_>, shown: &Shown<'_>) -> String {
         format!("{} passed", summary.pass),
         format!("{} skipped", summary.skip),
     ];
+    let folded = consequences(report).len();
+    if folded > 0 && !shown.verbose {
+        parts.insert(0, format!("{folded} explained by those above"));
+    }
     if summary.info > 0 {
         parts.insert(1, counted(summary.info, "note"));
     }

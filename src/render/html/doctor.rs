@@ -3,7 +3,7 @@
 use super::page::{Page, mark, text};
 use super::{facts, machine, made, name};
 use crate::model::{Finding, Outcome, Remedy};
-use crate::render::doctor::{Group, Report, Shown, problems, verdict, word};
+use crate::render::doctor::{Group, Report, Shown, explained, problems, root, verdict, word};
 use crate::render::text::Tone;
 
 /// `drawing` is the topology as SVG.
@@ -15,6 +15,12 @@ pub fn doctor(report: &Report<'_>, shown: &Shown<'_>, drawing: &str, taken: &str
     let problems = problems(report, shown);
     let (tone, words) = verdict(report);
     page.verdict(tone, &words);
+    if let Some(step) = problems.steps.last() {
+        page.remark(step);
+    }
+    if let Some(hardware) = &report.hardware {
+        page.remark(hardware);
+    }
     for readiness in &report.readiness {
         page.remark(&readiness.text);
     }
@@ -23,13 +29,15 @@ pub fn doctor(report: &Report<'_>, shown: &Shown<'_>, drawing: &str, taken: &str
         page.paragraph("Nothing that the selected checks could find.");
     }
     for group in &problems.groups {
-        page.push(&article(group, shown));
+        let explains = root(report, group).and_then(explained);
+        page.push(&article(group, explains, shown));
     }
     for line in &problems.missing {
         page.paragraph(&format!("Unknown: {line}"));
     }
-    if let Some(step) = &problems.next_step {
-        page.paragraph(step);
+    let numbered = problems.steps.len().saturating_sub(1);
+    for line in &problems.steps[..numbered] {
+        page.paragraph(line);
     }
     page.section("Topology");
     page.drawing("Drawing of the PCI tree", drawing);
@@ -76,7 +84,7 @@ fn row(finding: &Finding) -> Vec<String> {
 }
 
 /// A finding with its evidence and its fix.
-fn article(group: &Group<'_>, shown: &Shown<'_>) -> String {
+fn article(group: &Group<'_>, explains: Option<String>, shown: &Shown<'_>) -> String {
     let first = group.findings[0];
     let subjects: Vec<&str> = group
         .findings
@@ -93,6 +101,9 @@ fn article(group: &Group<'_>, shown: &Shown<'_>) -> String {
     let why = (shown.why)(&first.id);
     if !why.is_empty() && first.outcome != Outcome::Unknown {
         html.push_str(&format!("<p class=\"soft\">{}</p>\n", text(why)));
+    }
+    if let Some(explains) = explains {
+        html.push_str(&format!("<p>Explains {}</p>\n", text(&explains)));
     }
     let evidence: Vec<String> = group
         .findings
