@@ -248,7 +248,7 @@ fn repair(
     }
     if let JournalState::Stopped(why) = &journal.state {
         super::remark(err, &format!("stopped: {why}"));
-        return stopped(&executor, world, request, &journal, err);
+        return stopped(&executor, world, request, &journal, style, (out, err));
     }
     if request.how.format == PlanFormat::Table {
         let now = self::facts(machine, request);
@@ -272,7 +272,7 @@ fn apply(
         super::remark(err, line)
     }) {
         Ok(journal) => Ok(Some(journal)),
-        Err(fix::Error::Unexpected(why)) => {
+        Err(fix::Error::Unexpected(why) | fix::Error::NotInstalled(why)) => {
             super::remark(err, &format!("stopped, and nothing was changed: {why}"));
             Ok(None)
         }
@@ -293,7 +293,8 @@ fn stopped(
     world: &World,
     request: &Request<'_>,
     journal: &Journal,
-    err: &mut dyn Write,
+    style: render::Style,
+    (out, err): (&mut dyn Write, &mut dyn Write),
 ) -> anyhow::Result<u8> {
     let number = journal.number;
     if !request.how.yes && agreed("Undo the changes? [y/N] ", err)? {
@@ -303,14 +304,7 @@ fn stopped(
             force: false,
         };
         let undone = fix::undo(executor, &how, &mut |line| super::remark(err, line))?;
-        super::remark(
-            err,
-            if undone.whole {
-                "all changes are undone"
-            } else {
-                "some changes could not be undone"
-            },
-        );
+        super::print(out, &super::undo::report(&undone, false, style))?;
     } else {
         super::remark(
             err,

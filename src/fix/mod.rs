@@ -5,6 +5,7 @@
 mod acs;
 mod apply;
 mod boot;
+mod chain;
 mod command;
 mod desired;
 mod driver_loads;
