@@ -56,7 +56,8 @@ const KERNELS: [&str; 2] = ["6.1", "6.8"];
 
 /// One script for all programs. Each does half of its work, ends as it has to, or does the other half.
 const STAND_IN: &str = r#"#!/bin/sh
-cd "$GDR_ROOT" || exit 90
+set -e
+cd "$GDR_ROOT"
 manner=well
 [ ! -e var/manner ] || read -r manner < var/manner
 # Ends as the test wants; $1 is the file that a torn write leaves.
@@ -65,13 +66,15 @@ half() {
     fail) exit 1 ;;
     tear) [ -z "$1" ] || echo 'half of it' > "$1"; exit 1 ;;
     killed) kill -KILL $$ ;;
-    hang) exec sleep 30 ;;
+    hang) exec sleep 1 ;;
     esac
 }
 put() { cat > "$1.new" && mv "$1.new" "$1" || { rm -f "$1.new"; exit 91; }; }
-image() { { echo "image of $1"; cat etc/modprobe.d/zz-gdr.conf etc/a/b/c.conf etc/default/grub etc/x 2>/dev/null; :; } | put "boot/initrd.img-$1"; }
+image() { { echo "image of $1"; cat etc/modprobe.d/zz-gdr.conf etc/a/b/c.conf etc/default/grub etc/x 2>/dev/null || :; } | put "boot/initrd.img-$1"; }
 images() { image 6.1; half boot/initrd.img-6.8; image 6.8; }
-menu() { cat etc/default/grub > boot/grub/part 2>/dev/null; half boot/grub/grub.cfg; { echo menu; cat boot/grub/part; } | put boot/grub/grub.cfg; rm boot/grub/part; }
+menu() { : > boot/grub/part; [ ! -e etc/default/grub ] || cat etc/default/grub > boot/grub/part; half boot/grub/grub.cfg; { echo menu; cat boot/grub/part; } | put boot/grub/grub.cfg; rm boot/grub/part; }
+settings() { cat etc/systemd/system.conf 2>/dev/null || :; }
+rules() { cat etc/udev/rules.d/x.rules 2>/dev/null || :; }
 entry() {
     out=
     read -r line < "$1"
@@ -106,16 +109,16 @@ systemctl)
         mkdir -p "$units/multi-user.target.wants"; ln -sf "/lib/$2" "$units/multi-user.target.wants/$2" ;;
     disable)
         rm -f "$units/alias.service"; half
-        rm -f "$units/multi-user.target.wants/$2"; rmdir "$units/multi-user.target.wants" 2>/dev/null; : ;;
+        rm -f "$units/multi-user.target.wants/$2"; rmdir "$units/multi-user.target.wants" 2>/dev/null || : ;;
     start) echo "$2 1" | put run/started; half; echo "$2 1 2" | put run/started ;;
     stop) rm -f run/started; half ;;
-    daemon-reload | restart) cat etc/systemd/system.conf 2>/dev/null | put run/loaded-1; half; cat etc/systemd/system.conf 2>/dev/null | put run/loaded-2 ;;
+    daemon-reload | restart) settings | put run/loaded-1; half; settings | put run/loaded-2 ;;
     esac ;;
-udevadm) cat etc/udev/rules.d/x.rules 2>/dev/null | put run/rules-1; half; cat etc/udev/rules.d/x.rules 2>/dev/null | put run/rules-2 ;;
+udevadm) rules | put run/rules-1; half; rules | put run/rules-2 ;;
 nvidia-smi) echo "$4" | put run/persistence; half ;;
 mlxconfig | mstconfig) echo "${5#*=}" | put run/firmware; half ;;
 modprobe) { cat proc/modules; echo "$1 16384 0 - Live 0x0"; } | put proc/modules; half ;;
-rmmod) { grep -v "^$1 " proc/modules; :; } | put proc/modules; half ;;
+rmmod) { grep -v "^$1 " proc/modules || :; } | put proc/modules; half ;;
 *) exit 92 ;;
 esac
 [ "$manner" != late ] || exit 1
@@ -184,6 +187,7 @@ pub fn laid_out() -> TempDir {
     ] {
         fs::write(root.join(path), text).expect("a file");
     }
+    end(root, Manner::Well);
     dir
 }
 
@@ -202,7 +206,19 @@ pub fn derived(root: &Path) -> Vec<(PathBuf, String)> {
 
 /// How the next programs end.
 pub fn end(root: &Path, manner: Manner) {
-    fs::write(root.join(MANNER), format!("{}\n", manner.word())).expect("a manner");
+    let (path, text) = (root.join(MANNER), format!("{}\n", manner.word()));
+    // A child that is out of space could not write it.
+    if fs::read_to_string(&path).ok().as_ref() != Some(&text) {
+        fs::write(path, text).expect("a manner");
+    }
+}
+
+/// How the programs of this machine end.
+pub fn manner(root: &Path) -> Manner {
+    let text = fs::read_to_string(root.join(MANNER)).unwrap_or_default();
+    let all = Manner::BAD.into_iter().chain([Manner::Well]);
+    let mut all = all.filter(|manner| manner.word() == text.trim());
+    all.next().expect("a manner")
 }
 
 fn executor(root: &Path, tools: &Path, manner: Manner) -> Executor {

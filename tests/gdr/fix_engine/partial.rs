@@ -1,8 +1,9 @@
 //! Programs that did part of their work before they failed, and undos that were refused, interrupted or forced: what is
 //! derived from files comes back with them.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gdr::model::{
     Action, Capability, ConfigWrite, GrubMkconfig, ImageBuild, InitramfsBuilder, JournalState,
@@ -10,7 +11,7 @@ use gdr::model::{
 };
 
 use crate::fix_engine::derived::{Manner, apply, laid_out, tools, undo};
-use crate::fix_engine::plans::{PORT, path, tree, write};
+use crate::fix_engine::plans::{PORT, Tree, differing, path, tree, write};
 
 const CONF: &str = "/etc/modprobe.d/zz-gdr.conf";
 
@@ -84,16 +85,8 @@ fn programs() -> Vec<(Option<&'static str>, Operation)> {
     ]
 }
 
-fn differs(
-    root: &Path,
-    before: &std::collections::BTreeMap<std::path::PathBuf, (u32, Vec<u8>)>,
-) -> Vec<String> {
-    let now = tree(root);
-    let paths = now.keys().chain(before.keys());
-    paths
-        .filter(|path| now.get(*path) != before.get(*path))
-        .map(|path| path.display().to_string())
-        .collect()
+fn differs(root: &Path, before: &Tree) -> BTreeSet<PathBuf> {
+    differing(&tree(root), before)
 }
 
 /// A program ends in every bad manner, during the repair and then during its undo: nothing of its work is left.
@@ -115,19 +108,27 @@ fn part_of_the_work_is_undone() {
             match made {
                 Ok(_) => {}
                 Err(error) => {
-                    assert_eq!(differs(root, &before), [""; 0], "{about}: {error}");
+                    assert_eq!(differs(root, &before), BTreeSet::new(), "{about}: {error}");
                     continue;
                 }
             }
             // The undo's program ends badly too; the next undo repeats it.
             let undone = undo(root, tools, manner, false).expect("an undo");
             if undone.whole {
-                assert_eq!(differs(root, &before), [""; 0], "{about}: {undone:?}");
+                assert_eq!(
+                    differs(root, &before),
+                    BTreeSet::new(),
+                    "{about}: {undone:?}"
+                );
                 continue;
             }
             let undone = undo(root, tools, Manner::Well, false).expect("an undo");
             assert!(undone.whole, "{about}: {undone:?}");
-            assert_eq!(differs(root, &before), [""; 0], "{about}: {undone:?}");
+            assert_eq!(
+                differs(root, &before),
+                BTreeSet::new(),
+                "{about}: {undone:?}"
+            );
         }
     }
     assert!(acted >= 50, "only {acted} programs left something");
@@ -151,7 +152,7 @@ fn failed_rebuild_is_repeated_by_undo() {
     assert!(image.contains("ours"), "{image}");
     let undone = undo(root, tools, Manner::Well, false).expect("an undo");
     assert!(undone.whole, "{undone:?}");
-    assert_eq!(differs(root, &before), [""; 0]);
+    assert_eq!(differs(root, &before), BTreeSet::new());
 }
 
 /// An undo is refused because a file was changed since, and then forced: the image is built of the restored file.
@@ -176,7 +177,7 @@ fn forced_undo_rebuilds() {
 
     let undone = undo(root, tools, Manner::Well, true).expect("an undo");
     assert!(undone.whole, "{undone:?}");
-    assert_eq!(differs(root, &before), [""; 0]);
+    assert_eq!(differs(root, &before), BTreeSet::new());
 }
 
 /// The same with an image that the repair kept: it is put back by force, and then rebuilt.
@@ -200,7 +201,7 @@ fn image_put_back_by_force_is_rebuilt() {
     assert!(!undone.whole, "{undone:?}");
     let undone = undo(root, tools, Manner::Well, true).expect("an undo");
     assert!(undone.whole, "{undone:?}");
-    assert_eq!(differs(root, &before), [""; 0]);
+    assert_eq!(differs(root, &before), BTreeSet::new());
 }
 
 /// A later repair reads the same files: an undo of the earlier one is refused, changes nothing, and is not recorded.
@@ -229,12 +230,12 @@ fn chain_of_repairs_with_common_sources() {
     };
     let undone = gdr::fix::undo(&executor, &options, &mut |_| {}).expect("an undo");
     assert!(!undone.whole, "{undone:?}");
-    assert_eq!(differs(root, &made), [""; 0]);
+    assert_eq!(differs(root, &made), BTreeSet::new());
     for _ in 0..2 {
         let undone = undo(root, tools, Manner::Well, false).expect("an undo");
         assert!(undone.whole, "{undone:?}");
     }
-    assert_eq!(differs(root, &before), [""; 0]);
+    assert_eq!(differs(root, &before), BTreeSet::new());
 }
 
 fn acs(offset: u16, width: u8, mask: u32, old: u32, new: u32) -> Action {
@@ -276,10 +277,15 @@ fn overlapping_bits_are_undone_together() {
     let theirs = tree(root);
     let undone = undo(root, tools, Manner::Well, false).expect("an undo");
     assert!(!undone.whole, "{undone:?}");
-    assert_eq!(differs(root, &theirs), [""; 0], "{undone:?}");
+    assert_eq!(differs(root, &theirs), BTreeSet::new(), "{undone:?}");
     let undone = undo(root, tools, Manner::Well, true).expect("an undo");
     assert!(undone.whole, "{undone:?}");
-    assert_eq!(differs(root, &before), [""; 0], "{:02x?}", bytes(root));
+    assert_eq!(
+        differs(root, &before),
+        BTreeSet::new(),
+        "{:02x?}",
+        bytes(root)
+    );
 }
 
 /// A word and its bytes are one chain: an undo whose records are lost finds that all is undone.
@@ -310,7 +316,7 @@ fn overlapping_registers_form_one_chain() {
         fs::write(&file, record).expect("a journal");
         let undone = undo(root, tools, Manner::Well, false).expect("an undo");
         assert!(undone.whole, "{second:?}: {undone:?}");
-        assert_eq!(differs(root, &before), [""; 0], "{second:?}");
+        assert_eq!(differs(root, &before), BTreeSet::new(), "{second:?}");
     }
 }
 
@@ -336,5 +342,5 @@ fn repeated_state_survives_a_failed_step() {
     fs::rename(&away, &saved).expect("the saved file");
     let undone = undo(root, tools, Manner::Well, false).expect("an undo");
     assert!(undone.whole, "{undone:?}");
-    assert_eq!(differs(root, &before), [""; 0], "{undone:?}");
+    assert_eq!(differs(root, &before), BTreeSet::new(), "{undone:?}");
 }
