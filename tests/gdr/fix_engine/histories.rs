@@ -262,7 +262,7 @@ impl History {
                 if !self.is_edited && !self.is_accepted {
                     assert_same(&tree(self.root()), &self.last, about);
                 }
-                self.assert_derived(&journal);
+                self.assert_derived(&journal, 0..journal.entries.len());
                 counts.finished += 1;
             }
             Ok(_) => counts.stopped += 1,
@@ -284,7 +284,8 @@ impl History {
             |accepted: fn(&Back) -> bool| undone.steps.iter().any(|(_, back)| accepted(back));
         self.is_accepted |= says(|back| matches!(back, Back::Accepted(_)));
         if undone.whole {
-            self.assert_derived(&undone.journal);
+            let ran = undone.steps.iter().map(|(at, _)| *at);
+            self.assert_derived(&undone.journal, ran);
         } else if manner == Manner::Well {
             self.assert_refused_for_others(&undone, force);
         }
@@ -306,10 +307,10 @@ impl History {
         );
     }
 
-    /// What this repair derives is made of the present files.
-    fn assert_derived(&self, journal: &Journal) {
+    /// What these steps derive is made of the present files.
+    fn assert_derived(&self, journal: &Journal, steps: impl Iterator<Item = usize> + Clone) {
         let ran = |is: fn(&Operation) -> bool| {
-            let mut mutations = journal.entries.iter().map(|entry| &entry.mutation);
+            let mut mutations = steps.clone().map(|at| &journal.entries[at].mutation);
             mutations.any(|mutation| matches!(mutation, Mutation::Run(operation) if is(operation)))
         };
         let images = ran(|operation| matches!(operation, Operation::RebuildInitramfs { .. }));
