@@ -35,7 +35,7 @@ mod survey;
 mod undo;
 
 pub use apply::{Moment, apply};
-pub use desired::{DesiredState, Fix, FixRequest, Options, Persist, PortChoice};
+pub use desired::{DesiredState, Fix, FixRequest, Options, Persist, PortChoice, open};
 pub use error::Error;
 pub use journal::{Journals, is_interrupted};
 pub use register::register;

@@ -132,7 +132,7 @@ struct History {
     /// What files had at first, and what somebody wrote.
     texts: [BTreeSet<Option<String>>; FILES.len()],
     is_edited: bool,
-    /// gdr said that it cannot verify a step.
+    /// gdr said that it cannot verify a step, or a process that nobody listened to may have said so.
     is_accepted: bool,
 }
 
@@ -175,6 +175,7 @@ impl History {
         match event {
             Event::Killed(part, manner, after) => {
                 derived::end(self.root(), *manner);
+                self.is_accepted |= *part == Part::ForcedUndo && *manner != Manner::Well;
                 let mut child = self.start(*part, None);
                 std::thread::sleep(Duration::from_micros(*after));
                 let _ = child.kill();
@@ -186,6 +187,7 @@ impl History {
             }
             Event::Full(part, blocks) => {
                 derived::end(self.root(), Manner::Well);
+                self.is_accepted |= *part == Part::ForcedUndo;
                 let mut child = self.start(*part, Some(*blocks));
                 assert!(child.wait().expect("its end").success(), "{}", self.about);
                 counts.full += 1;
