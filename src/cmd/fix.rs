@@ -5,21 +5,21 @@ use std::io::Write;
 use anyhow::{Context as _, bail};
 
 use super::machine::Machine;
+use super::planned;
 use super::profiles::expectations;
 use super::repair::{UNDONE, agreed, boot_id, executor};
 use super::trusted::unsafe_program;
-use crate::check::{self, Ctx};
+use crate::check;
 use crate::cli::{
     FixAcs, FixOptions, Global, PersistHow, PlanFormat, Platform, RepairOptions, style,
 };
 use crate::collect::CollectOptions;
-use crate::fix::{self, Fix, FixRequest, Moment, Options, Persist, PortChoice, UndoOptions};
+use crate::fix::{self, Moment, Options, Persist, PortChoice, UndoOptions};
 use crate::input::did_you_mean;
-use crate::model::{Facts, Finding, Journal, JournalState, Outcome, PLAN_SCHEMA, Plan, Progress};
+use crate::model::{Facts, Journal, JournalState, Outcome, PLAN_SCHEMA, Plan, Progress};
 use crate::output::{self, Document};
 use crate::profile::Expectations;
 use crate::render;
-use crate::topo;
 use crate::world::{Executor, World};
 
 /// `gdr fix`.
@@ -47,6 +47,7 @@ pub fn run(
     }
     let request = Request {
         ids: options.ids.clone(),
+        ports_only: false,
         expectations: expectations(&options.profile)?,
         options: Options {
             force: options.how.force,
@@ -104,6 +105,7 @@ pub fn run_acs(
     }));
     let request = Request {
         ids: vec!["acs".to_owned()],
+        ports_only: true,
         expectations: expectations(&[crate::profile::DEFAULT.to_owned()])?,
         options: Options {
             force: options.how.force,
@@ -157,15 +159,31 @@ fn chosen(options: &FixAcs) -> Vec<String> {
     words
 }
 
+/// Exit status: it is unknown whether there is something to repair.
+const UNKNOWN: u8 = 3;
+
 /// The requested repair.
 struct Request<'a> {
     /// Ids of the fixes; empty for those of all failed findings.
     ids: Vec<String>,
+    /// Nothing but the ports that an option or pcie.acs names.
+    ports_only: bool,
     expectations: Expectations,
     options: Options,
     how: &'a RepairOptions,
     /// The command that makes the repair.
     rerun: String,
+}
+
+impl Request<'_> {
+    fn wanted(&self) -> planned::Wanted<'_> {
+        planned::Wanted {
+            ids: &self.ids,
+            ports_only: self.ports_only,
+            expectations: &self.expectations,
+            options: &self.options,
+        }
+    }
 }
 
 fn rerun(command: &str, ids: &[String], global: &Global) -> String {
@@ -196,11 +214,11 @@ fn repair(
     if let Some(judgement) = check::too_many_devices(&facts) {
         bail!("{}", judgement.message);
     }
-    let plan = plan(world, &facts, request);
+    let plan = planned::plan(world, &facts, &request.wanted());
     let style = style(global.color);
     if request.how.dry_run || request.how.format == PlanFormat::Script {
-        super::print(out, &shown(&plan, request.how.format, style)?)?;
-        return Ok(u8::from(refused(&plan)));
+        super::print(out, &shown(&plan, request, style)?)?;
+        return Ok(status(&plan, request));
     }
     // Without root, facts are missing: a plan that looks empty may not be.
     let lacks_root = machine.is_live() && facts.process.uid.known().is_some_and(|uid| *uid != 0);
@@ -210,22 +228,15 @@ fn repair(
         if request.how.yes { " --yes" } else { "" }
     );
     if lacks_root && plan.is_empty() {
-        super::print(out, &shown(&plan, request.how.format, style)?)?;
+        super::print(out, &shown(&plan, request, style)?)?;
         super::remark(err, &root_message);
         return Ok(UNDONE);
     }
-    if plan.repairs.is_empty() {
-        super::print(out, "No failed check has a fix.\n")?;
-        return Ok(0);
-    }
-    if request.how.format == PlanFormat::Table {
-        super::print(out, &render::plan::table(&plan, style))?;
+    if plan.is_empty() || request.how.format == PlanFormat::Table {
+        super::print(out, &shown(&plan, request, style)?)?;
     }
     if plan.is_empty() {
-        if request.how.format == PlanFormat::Json {
-            super::print(out, &shown(&plan, PlanFormat::Json, style)?)?;
-        }
-        return Ok(u8::from(refused(&plan)));
+        return Ok(status(&plan, request));
     }
     let Some(executor) = executor(global, machine, request.how.tools.as_deref())? else {
         bail!(
@@ -248,13 +259,13 @@ fn repair(
     }
     if let JournalState::Stopped(why) = &journal.state {
         super::remark(err, &format!("stopped: {why}"));
-        return stopped(&executor, world, request, &journal, err);
+        return stopped(&executor, world, request, &journal, style, (out, err));
     }
     if request.how.format == PlanFormat::Table {
         let now = self::facts(machine, request);
         super::print(out, &outcome(&journal, &plan, &now, request, style.width))?;
     }
-    Ok(u8::from(refused(&plan)))
+    Ok(status(&plan, request))
 }
 
 /// Applies the plan. `None` if the first step failed, so that nothing was changed.
@@ -272,7 +283,7 @@ fn apply(
         super::remark(err, line)
     }) {
         Ok(journal) => Ok(Some(journal)),
-        Err(fix::Error::Unexpected(why)) => {
+        Err(fix::Error::Unexpected(why) | fix::Error::NotInstalled(why)) => {
             super::remark(err, &format!("stopped, and nothing was changed: {why}"));
             Ok(None)
         }
@@ -293,7 +304,8 @@ fn stopped(
     world: &World,
     request: &Request<'_>,
     journal: &Journal,
-    err: &mut dyn Write,
+    style: render::Style,
+    (out, err): (&mut dyn Write, &mut dyn Write),
 ) -> anyhow::Result<u8> {
     let number = journal.number;
     if !request.how.yes && agreed("Undo the changes? [y/N] ", err)? {
@@ -303,14 +315,7 @@ fn stopped(
             force: false,
         };
         let undone = fix::undo(executor, &how, &mut |line| super::remark(err, line))?;
-        super::remark(
-            err,
-            if undone.whole {
-                "all changes are undone"
-            } else {
-                "some changes could not be undone"
-            },
-        );
+        super::print(out, &super::undo::report(&undone, false, style))?;
     } else {
         super::remark(
             err,
@@ -345,7 +350,7 @@ fn outcome(
         ));
     }
     text.push_str(&format!(" 'gdr undo {}' undoes it.\n", journal.number));
-    let findings = examine(now, &request.expectations, |_, findings| findings.to_vec());
+    let findings = planned::examine(now, &request.expectations, |_, findings| findings.to_vec());
     for repair in &plan.repairs {
         let mut checks: Vec<&str> = repair
             .findings
@@ -375,108 +380,32 @@ fn outcome(
     wrapped.collect()
 }
 
-fn plan(world: &World, facts: &Facts, request: &Request<'_>) -> Plan {
-    examine(facts, &request.expectations, |ctx, findings| {
-        let fixes: Vec<&Fix> = fix::FIXES
-            .iter()
-            .filter(|fix| wanted(fix, findings, &request.ids))
-            .collect();
-        let requested: Vec<Vec<&Finding>> =
-            fixes.iter().map(|fix| findings_of(fix, findings)).collect();
-        let fix_requests: Vec<(&Fix, FixRequest<'_>)> = fixes
-            .iter()
-            .zip(&requested)
-            .map(|(fix, findings)| {
-                let fix_request = FixRequest {
-                    ctx,
-                    findings,
-                    options: &request.options,
-                };
-                (*fix, fix_request)
-            })
-            .collect();
-        fix::plan(ctx, &fix_requests, world.files.as_ref())
-    })
-}
-
-/// Plans every repair that a finding of a shipped profile requests, and discards the plan: a recording world then
-/// contains what such a plan needs.
-pub fn rehearse(world: &World, facts: &Facts) -> anyhow::Result<()> {
-    let expectations = expectations(&["all".to_owned()])?;
-    examine(facts, &expectations, |ctx, findings| {
-        let options = Options::default();
-        for fix in fix::FIXES {
-            let requested = findings_of(fix, findings);
-            if requested.is_empty() {
-                continue;
-            }
-            let fix_request = FixRequest {
-                ctx,
-                findings: &requested,
-                options: &options,
-            };
-            fix::plan(ctx, &[(fix, fix_request)], world.files.as_ref());
-        }
-    });
-    Ok(())
-}
-
-/// The findings that a fix would repair.
-fn findings_of<'f>(fix: &Fix, findings: &'f [Finding]) -> Vec<&'f Finding> {
-    findings
-        .iter()
-        .filter(|finding| requests(finding, fix.id))
-        .collect()
-}
-
-fn wanted(fix: &Fix, findings: &[Finding], ids: &[String]) -> bool {
-    match ids.is_empty() {
-        true => findings
-            .iter()
-            .any(|finding| finding.outcome == Outcome::Fail && requests(finding, fix.id)),
-        false => ids.iter().any(|id| id == fix.id),
-    }
-}
-
-fn requests(finding: &Finding, fix: &str) -> bool {
-    let bad = matches!(
-        finding.outcome,
-        Outcome::Fail | Outcome::Warn | Outcome::Info
-    );
-    bad && finding
-        .fix
-        .as_ref()
-        .is_some_and(|remedy| remedy.id() == Some(fix))
-}
-
-/// Runs the checks and passes on their findings.
-fn examine<T>(
-    facts: &Facts,
-    expectations: &Expectations,
-    then: impl FnOnce(&Ctx<'_>, &[Finding]) -> T,
-) -> T {
-    let topology = topo::topology(facts);
-    let ctx = Ctx::new(facts, &topology, expectations);
-    let findings = check::run(&ctx);
-    then(&ctx, &findings)
-}
-
-fn shown(plan: &Plan, format: PlanFormat, style: render::Style) -> anyhow::Result<String> {
-    Ok(match format {
-        PlanFormat::Table => render::plan::table(plan, style),
+fn shown(plan: &Plan, request: &Request<'_>, style: render::Style) -> anyhow::Result<String> {
+    Ok(match request.how.format {
+        PlanFormat::Table => render::plan::table(plan, request.ids.is_empty(), style),
         PlanFormat::Script => render::plan::script(plan),
         PlanFormat::Json => output::pretty(&Document::new(PLAN_SCHEMA, plan))?,
     })
 }
 
-fn refused(plan: &Plan) -> bool {
-    plan.repairs.iter().any(|repair| repair.refused.is_some())
+/// Exit status of a plan that is shown or made.
+fn status(plan: &Plan, request: &Request<'_>) -> u8 {
+    let refused = plan.repairs.iter().any(|repair| repair.refused.is_some());
+    let unknown = plan.repairs.iter().any(|repair| !repair.unknown.is_empty());
+    match (
+        refused || request.ids.is_empty() && !plan.left.is_empty(),
+        unknown || !plan.unknown.is_empty(),
+    ) {
+        (true, _) => 1,
+        (false, true) => UNKNOWN,
+        (false, false) => 0,
+    }
 }
 
 /// Everything that the checks need, including slow library calls.
 fn want(request: &Request<'_>) -> CollectOptions {
     let everything = super::doctor::want(false, |_| true);
-    match request.ids == ["acs"] {
+    match request.ports_only {
         // The ports depend on devices and NVLinks only; the rest is slow.
         true => CollectOptions {
             cuda: false,

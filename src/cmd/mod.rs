@@ -10,6 +10,7 @@ mod fleet;
 mod machine;
 mod names;
 mod packets;
+mod planned;
 mod probe;
 mod probe_async;
 mod probe_copy;

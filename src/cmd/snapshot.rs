@@ -146,7 +146,7 @@ fn take(world: World, live: bool) -> anyhow::Result<(Snapshot, Facts)> {
     let (world, record) = world.recording();
     let facts = collect::facts(&world, want(live));
     name_devices(&world, &facts);
-    super::fix::rehearse(&world, &facts)?;
+    super::planned::rehearse(&world, &facts)?;
     let snapshot = record.finish(output::now());
     if snapshot.files.len() > MAX_PATHS {
         bail!(

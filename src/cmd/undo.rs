@@ -52,7 +52,7 @@ pub fn run(
     };
     let undone =
         fix::undo(&executor, &how, &mut |line| super::remark(err, line)).map_err(with_root_hint)?;
-    super::print(out, &report(&undone, style))?;
+    super::print(out, &report(&undone, how.force, style))?;
     Ok(u8::from(!undone.whole))
 }
 
@@ -81,8 +81,8 @@ fn with_root_hint(error: fix::Error) -> anyhow::Error {
     }
 }
 
-/// Result of each step.
-fn report(undone: &UndoReport, style: Style) -> String {
+/// Result of each step. `forced`: --force was given.
+pub fn report(undone: &UndoReport, forced: bool, style: Style) -> String {
     let mut text = String::new();
     for (at, back) in &undone.steps {
         let entry = &undone.journal.entries[*at];
@@ -92,7 +92,12 @@ fn report(undone: &UndoReport, style: Style) -> String {
             Back::Reset => "already reset by a reboot".to_owned(),
             Back::Nothing => "nothing to undo".to_owned(),
             Back::Printed(command) => format!("run this yourself: {command}"),
-            Back::Refused(why) => format!("NOT undone: {why} (--force restores it anyway)"),
+            Back::RestoredBut(what) => format!("restored; {what}"),
+            Back::Accepted(why) => format!("NOT verified: {why}; --force counts it as undone"),
+            Back::Refused(why) if !forced => {
+                format!("NOT undone: {why} (--force restores it anyway)")
+            }
+            Back::Refused(why) | Back::Failed(why) => format!("NOT undone: {why}"),
         };
         let line = render::printable(&format!("{}: {result}", fix::target(&entry.mutation)));
         text.push_str(&format!(

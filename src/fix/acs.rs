@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest, Persist, PortChoice};
+use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest, NoChange, Persist, PortChoice};
 use super::persist;
 use crate::check::{Ctx, ground};
 use crate::model::config::AcsBits;
@@ -15,6 +15,8 @@ use crate::topo::{self, MAX_PATHS, Redirect, Role};
 pub const FIX: Fix = Fix {
     id: "acs",
     about: "Ports between GPUs and NICs stop redirecting peer-to-peer traffic to the root complex.",
+    checks: &["pcie.acs"],
+    requires: &["iommu"],
     desired,
 };
 
@@ -36,7 +38,7 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     }
     let ports = match ports(request) {
         Ok(ports) => ports,
-        Err(why) => return DesiredState::refused(why),
+        Err(why) => return DesiredState::none(why),
     };
     let mut desired = DesiredState::default();
     let lasting = match by_kernel {
@@ -87,12 +89,12 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
             );
             Ok(())
         }
-        Some(Persist::Unit) => persist::unit(&mut desired, request),
+        Some(Persist::Unit) => persist::unit(&mut desired, request).map_err(NoChange::from),
         Some(Persist::CommandLine) => persist::command_line(&mut desired, ctx, &lasting),
     };
     match kept {
         Ok(()) => desired,
-        Err(why) => DesiredState::refused(why),
+        Err(why) => DesiredState::none(why),
     }
 }
 
@@ -172,15 +174,18 @@ fn lasting(request: &FixRequest<'_>, ports: &BTreeMap<Bdf, AcsBits>) -> BTreeMap
 }
 
 /// The ports to change, with the bits to clear.
-fn ports(request: &FixRequest<'_>) -> Result<BTreeMap<Bdf, AcsBits>, String> {
+fn ports(request: &FixRequest<'_>) -> Result<BTreeMap<Bdf, AcsBits>, NoChange> {
     let ctx = request.ctx;
+    if let Fact::Unknown(why) = ctx.facts.pci {
+        return Err(NoChange::unread("/sys/bus/pci/devices", why));
+    }
     match &request.options.ports {
         PortChoice::Judged => {
             let found = ground::ports(ctx);
             if found.too_many {
-                return Err(format!(
+                return Err(NoChange::Refused(format!(
                     "There are more than {MAX_PATHS} pairs of devices, the limit: name a pair or a port."
-                ));
+                )));
             }
             // Between host bridges the bits do not matter.
             let redirecting = found
@@ -202,9 +207,9 @@ fn ports(request: &FixRequest<'_>) -> Result<BTreeMap<Bdf, AcsBits>, String> {
                 .ok_or_else(|| format!("There is no function {port}."))?;
             match &device.config.acs {
                 Fact::Known(Some(_)) => Ok([(*port, ALL)].into()),
-                Fact::Known(None) => {
-                    Err(format!("{port} has no ACS capability: nothing to clear."))
-                }
+                Fact::Known(None) => Err(NoChange::Refused(format!(
+                    "{port} has no ACS capability: nothing to clear."
+                ))),
                 Fact::Unknown(why) => Err(unread(*port, *why)),
             }
         }
@@ -213,18 +218,23 @@ fn ports(request: &FixRequest<'_>) -> Result<BTreeMap<Bdf, AcsBits>, String> {
                 let role = ctx.forest.role(device);
                 matches!(role, Role::RootPort | Role::DownstreamPort)
             });
-            let with_acs = bridges.filter(|device| device.config.acs.present().is_some());
-            Ok(with_acs.map(|device| (device.bdf, ALL)).collect())
+            let mut ports = BTreeMap::new();
+            for device in bridges {
+                match &device.config.acs {
+                    Fact::Known(None) => {}
+                    Fact::Known(Some(_)) => drop(ports.insert(device.bdf, ALL)),
+                    Fact::Unknown(why) => return Err(unread(device.bdf, *why)),
+                }
+            }
+            Ok(ports)
         }
     }
 }
 
 /// One unreadable port refuses the whole fix: clearing only some ports of a path has no effect.
-fn unread(port: Bdf, why: Why) -> String {
-    format!(
-        "Cannot read the ACS registers of {port}: {}; run as root.",
-        why.phrase()
-    )
+fn unread(port: Bdf, why: Why) -> NoChange {
+    let source = format!("the ACS registers of {port} (/sys/bus/pci/devices/{port}/config)");
+    NoChange::unread(&source, why)
 }
 
 fn between(ctx: &Ctx<'_>, a: &str, b: &str) -> Result<Vec<Redirect>, String> {
@@ -244,7 +254,7 @@ fn between(ctx: &Ctx<'_>, a: &str, b: &str) -> Result<Vec<Redirect>, String> {
 }
 
 /// The ports between two devices that redirect, with the bits to clear.
-fn pair(ctx: &Ctx<'_>, a: &str, b: &str) -> Result<BTreeMap<Bdf, AcsBits>, String> {
+fn pair(ctx: &Ctx<'_>, a: &str, b: &str) -> Result<BTreeMap<Bdf, AcsBits>, NoChange> {
     let mut ports = BTreeMap::new();
     for redirect in between(ctx, a, b)? {
         match redirect.bits {

@@ -4,7 +4,7 @@ use super::journal::Journals;
 use super::reverse::{self, Back, reverse};
 use super::step::{StepResult, act, check_file, record};
 use super::{Error, Report};
-use crate::model::{Entry, JOURNAL_SCHEMA, Journal, JournalState, Plan, Progress, Step};
+use crate::model::{Entry, JOURNAL_SCHEMA, Journal, JournalState, Mutation, Plan, Progress, Step};
 use crate::world::Executor;
 
 /// Time and boot of a repair.
@@ -92,6 +92,11 @@ impl Repair<'_> {
         match act(self.executor, &step.action, &mut entry.mutation, report) {
             Ok(StepResult::Done) => entry.progress = Progress::Done,
             Ok(StepResult::Printed) => entry.progress = Progress::Printed,
+            // The program did not run.
+            Err(error @ Error::NotInstalled(_)) if matches!(entry.mutation, Mutation::Run(_)) => {
+                self.journal.entries.pop();
+                return Err(error);
+            }
             Err(error) => {
                 // Force is safe: nothing else ran since the step began.
                 let at = self.journal.entries.len() - 1;
@@ -101,8 +106,9 @@ impl Repair<'_> {
                     rebooted: false,
                     force: true,
                 };
+                // A program that failed may have done part of its work. The entry stays unless that is undone for certain.
                 let back = reverse(&undo, &self.journal, at, report);
-                if back.is_ok_and(|back| !matches!(back, Back::Refused(_))) {
+                if matches!(back, Ok(Back::Restored | Back::Already | Back::Nothing)) {
                     self.journal.entries.pop();
                 }
                 return Err(error);

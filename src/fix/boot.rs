@@ -3,7 +3,7 @@
 //! GRUB's configuration is a script in which `;` ends a command, so such a value is quoted there. The
 //! kernel and systemd-boot treat quotes as part of the value, so there it is not.
 
-use super::desired::{ChangeTarget, DesiredState, Edit};
+use super::desired::{ChangeTarget, DesiredState, Edit, NoChange};
 use crate::check::Ctx;
 use crate::kmod::words;
 use crate::model::{Boot, Fact, GrubMkconfig, Invalid, Operation};
@@ -51,20 +51,20 @@ pub fn set_parameter(
     desired: &mut DesiredState,
     ctx: &Ctx<'_>,
     parameter: &Parameter,
-) -> Result<(), String> {
+) -> Result<(), NoChange> {
     let boot = &ctx.facts.boot;
     let word = parameter.word();
     if let Some(line) = ctx.facts.kernel.command_line.known() {
         let long = parameter.appended_to(line, |_| false).len();
         if long >= LONGEST {
-            return Err(format!(
+            return refused(format!(
                 "The kernel's command line would have {long} bytes; the kernel reads at most {}.",
                 LONGEST - 1
             ));
         }
     }
     if boot.ostree == Fact::Known(true) {
-        return Err(format!(
+        return refused(format!(
             "This system is managed by rpm-ostree: run rpm-ostree kargs --append='{word}'."
         ));
     }
@@ -74,7 +74,7 @@ pub fn set_parameter(
             .iter()
             .any(|name| started_by.starts_with(name))
     {
-        return Err(format!(
+        return refused(format!(
             "gdr cannot configure the boot loader {started_by}. Add {word} to the kernel command line by hand, and reboot."
         ));
     }
@@ -94,9 +94,16 @@ pub fn set_parameter(
         Some(path) if is_there("grub-mkconfig") => make(GrubMkconfig::GrubMkconfig, path),
         _ => None,
     };
-    match rebuild {
-        Some(rebuild) => grub(desired, ctx, parameter, rebuild),
-        None => Err(format!(
+    let unread = ["update-grub", "grub-mkconfig", "grub2-mkconfig", "grubby"]
+        .into_iter()
+        .find_map(|tool| Some((tool, ctx.facts.tools.get(tool)?.why()?)));
+    match (rebuild, unread) {
+        (Some(rebuild), _) => grub(desired, ctx, parameter, rebuild),
+        (None, Some((tool, why))) => Err(NoChange::unread(
+            &format!("{tool} in /usr/sbin, /usr/bin, /sbin and /bin"),
+            why,
+        )),
+        (None, None) => refused(format!(
             "No supported boot loader found (update-grub, grub-mkconfig, grubby, systemd-boot). Add {word} to the kernel command \
              line by hand, and reboot."
         )),
@@ -122,7 +129,7 @@ fn grub(
     ctx: &Ctx<'_>,
     parameter: &Parameter,
     rebuild: Result<Operation, Invalid>,
-) -> Result<(), String> {
+) -> Result<(), NoChange> {
     let (fix, line) = (parameter.fix, line(parameter));
     let (path, content): (String, Edit) = match &ctx.facts.boot.grub_drop_ins {
         Fact::Known(true) => {
@@ -140,9 +147,9 @@ fn grub(
             )
         }
         Fact::Unknown(why) => {
-            return Err(format!(
-                "Cannot determine whether GRUB reads /etc/default/grub.d: {}.",
-                why.phrase()
+            return Err(NoChange::unread(
+                "/usr/sbin/grub-mkconfig, which says whether GRUB reads /etc/default/grub.d,",
+                *why,
             ));
         }
     };
@@ -179,16 +186,21 @@ fn with_line(there: Option<&str>, line: &str, mark: &str) -> Result<String, Stri
     Ok(format!("{text}{line} {mark}\n"))
 }
 
-fn grubby(desired: &mut DesiredState, ctx: &Ctx<'_>, parameter: &Parameter) -> Result<(), String> {
+fn grubby(
+    desired: &mut DesiredState,
+    ctx: &Ctx<'_>,
+    parameter: &Parameter,
+) -> Result<(), NoChange> {
     if parameter.value.contains(';') {
-        return Err(format!(
+        return refused(format!(
             "grubby writes the command line to boot loader entries, /etc/default/grub and /etc/kernel/cmdline, which quote ';' \
              differently, and {}{} contains one: a kernel update would truncate the command line.",
             parameter.head, parameter.value
         ));
     }
-    let Fact::Known(now) = &ctx.facts.kernel.command_line else {
-        return Err("Cannot read the kernel command line.".to_owned());
+    let now = match &ctx.facts.kernel.command_line {
+        Fact::Known(now) => now,
+        Fact::Unknown(why) => return Err(NoChange::unread("/proc/cmdline", *why)),
     };
     // Some releases of grubby match words by prefix, so a word is replaced as a whole.
     let old = words(now)
@@ -221,16 +233,13 @@ fn systemd_boot(
     desired: &mut DesiredState,
     ctx: &Ctx<'_>,
     parameter: &Parameter,
-) -> Result<(), String> {
+) -> Result<(), NoChange> {
     const PATH: &str = "/etc/kernel/cmdline";
-    let unknown = |what: &str, why: &str| {
-        format!("This machine uses systemd-boot, and gdr cannot determine {what}: {why}.")
-    };
     if matches!(
         ctx.facts.tools.get("kernel-install"),
         Some(Fact::Known(None))
     ) {
-        return Err(format!(
+        return refused(format!(
             "This machine uses systemd-boot, but kernel-install, which writes its entries, is not installed. Add {} to the \
              options of its entries by hand.",
             parameter.word()
@@ -248,10 +257,10 @@ fn systemd_boot(
         .next()
         .is_some_and(|text| is_open(text))
     {
-        return Err(unknown(
-            "the kernel command line",
-            "it has an unclosed quote",
-        ));
+        return refused(
+            "The kernel command line has an unclosed quote: close it in /etc/kernel/cmdline."
+                .to_owned(),
+        );
     }
     let there = match &boot.kernel_install {
         Fact::Known(Some((_, text))) => parameter.appended_to(text, |_| false),
@@ -262,19 +271,19 @@ fn systemd_boot(
                     .iter()
                     .any(|start| word.starts_with(start))
             }),
-            Fact::Unknown(why) => return Err(unknown("the kernel's command line", why.phrase())),
+            Fact::Unknown(why) => return Err(NoChange::unread("/proc/cmdline", *why)),
         },
-        Fact::Unknown(why) => return Err(unknown(PATH, why.phrase())),
+        Fact::Unknown(why) => return Err(NoChange::unread(PATH, *why)),
     };
     let kernels = match &boot.kernels {
         Fact::Known(kernels) if !kernels.is_empty() => kernels,
         Fact::Known(_) => {
-            return Err(unknown(
-                "which kernels are installed",
-                "there is no image in /boot or /lib/modules",
-            ));
+            return refused(
+                "This machine uses systemd-boot, but there is no kernel image in /boot or /lib/modules."
+                    .to_owned(),
+            );
         }
-        Fact::Unknown(why) => return Err(unknown("which kernels are installed", why.phrase())),
+        Fact::Unknown(why) => return Err(NoChange::unread("/boot or /lib/modules", *why)),
     };
     let same = boot.kernel_install.present().is_some_and(|(path, text)| {
         let has_it = words(text).iter().any(|word| *word == parameter.word());
@@ -301,6 +310,10 @@ fn then_reboot(desired: &mut DesiredState, parameter: &Parameter) {
         "Reboot. Then /proc/cmdline has {}; 'gdr doctor' checks it.",
         parameter.word()
     ));
+}
+
+fn refused<T>(why: String) -> Result<T, NoChange> {
+    Err(NoChange::Refused(why))
 }
 
 #[cfg(test)]

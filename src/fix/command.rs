@@ -2,7 +2,7 @@
 
 use crate::check::ground::NON_PREFETCHABLE;
 use crate::model::{
-    DeviceNode, FirmwareTool, GrubMkconfig, ImageBuild, InitramfsBuilder, Operation,
+    DeviceNode, FirmwareTool, GrubMkconfig, ImageBuild, InitramfsBuilder, Mutation, Operation,
 };
 use crate::world::{CommandLine, Program};
 
@@ -156,5 +156,31 @@ pub fn reversal(operation: &Operation) -> Reversal {
         Operation::SetNodeMode { old, new } => {
             Reversal::UntilReboot(Operation::SetNodeMode { old: new, new: old })
         }
+    }
+}
+
+/// True if what the operation derives is made of what the mutation changes.
+pub fn is_source(operation: &Operation, mutation: &Mutation) -> bool {
+    // An initramfs may contain any file of /etc, and kernel-install builds one too.
+    let any = matches!(
+        operation,
+        Operation::RebuildInitramfs { .. } | Operation::AddKernelEntry { .. }
+    );
+    let directories: &[&str] = match operation {
+        Operation::UpdateGrub | Operation::MakeGrubConfig { .. } => {
+            &["/etc/default/", "/etc/grub.d/"]
+        }
+        Operation::ReloadUnits | Operation::RestartUnit { .. } => &["/etc/systemd/"],
+        Operation::ReloadUdevRules => &["/etc/udev/"],
+        _ => &[],
+    };
+    match mutation {
+        Mutation::ReplaceFile(change) => {
+            let is_in = |directory: &&str| change.path.as_str().starts_with(*directory);
+            any || directories.iter().any(is_in)
+        }
+        // A previous image that is put back may contain what the repair changed.
+        Mutation::RebuildImage(_) => any,
+        Mutation::WriteConfig(_) | Mutation::WriteAttribute(_) | Mutation::Run(_) => false,
     }
 }

@@ -1,7 +1,7 @@
 //! The machine state that a fix asks for. Pure: nothing here reads the machine.
 
-use crate::check::Ctx;
-use crate::model::{Bdf, Capability, Finding, ImageBuild, Invalid, Operation};
+use crate::check::{Ctx, Judgement};
+use crate::model::{Area, Bdf, Capability, Finding, ImageBuild, Invalid, Operation, Why};
 
 /// A fix maps findings to a desired state.
 pub struct Fix {
@@ -9,6 +9,10 @@ pub struct Fix {
     pub id: &'static str,
     /// What it repairs, in a sentence.
     pub about: &'static str,
+    /// The checks whose findings name it. If one of them is unknown, so is whether there is something to repair.
+    pub checks: &'static [&'static str],
+    /// The fixes without which it has no effect. They run first.
+    pub requires: &'static [&'static str],
     pub desired: fn(&FixRequest<'_>) -> DesiredState,
 }
 
@@ -66,6 +70,46 @@ pub struct DesiredState {
     pub afterwards: Vec<String>,
     /// Why the fix is refused.
     pub refused: Option<String>,
+    /// What the fix needs to know and gdr cannot read.
+    pub unknown: Option<String>,
+}
+
+/// Why a fix changes nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoChange {
+    /// The machine is not to be changed so.
+    Refused(String),
+    /// Something that decides it cannot be read.
+    Unknown(String),
+}
+
+impl NoChange {
+    /// A source that cannot be read, and what makes it readable.
+    pub fn unread(source: &str, why: Why) -> Self {
+        let unknown = Judgement::unknown("", why, Area::Files, source);
+        Self::from(&unknown)
+    }
+}
+
+impl From<String> for NoChange {
+    fn from(why: String) -> Self {
+        Self::Refused(why)
+    }
+}
+
+impl From<&Judgement> for NoChange {
+    fn from(unknown: &Judgement) -> Self {
+        Self::Unknown(open(&unknown.message, unknown.needs.as_deref()))
+    }
+}
+
+/// A sentence about something unknown: what it is, and what would tell.
+pub fn open(message: &str, needs: Option<&str>) -> String {
+    let message = message.trim_end_matches('.');
+    match needs {
+        Some(needs) => format!("{message}; needs {needs}."),
+        None => format!("{message}."),
+    }
 }
 
 impl DesiredState {
@@ -74,6 +118,17 @@ impl DesiredState {
         Self {
             refused: Some(why.into()),
             ..Self::default()
+        }
+    }
+
+    /// A repair that is not made.
+    pub fn none(why: NoChange) -> Self {
+        match why {
+            NoChange::Refused(why) => Self::refused(why),
+            NoChange::Unknown(why) => Self {
+                unknown: Some(why),
+                ..Self::default()
+            },
         }
     }
 

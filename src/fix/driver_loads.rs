@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::desired::NoChange;
 use crate::check::{Ctx, ground};
 use crate::kmod::edit::word;
 use crate::kmod::{Config, Load, Parameter, nvidia};
@@ -26,13 +27,10 @@ pub struct DriverLoads<'a> {
 
 impl<'a> DriverLoads<'a> {
     /// The loads on this machine, or why they are unknown.
-    pub fn of(ctx: &'a Ctx<'_>) -> Result<Self, String> {
+    pub fn of(ctx: &'a Ctx<'_>) -> Result<Self, NoChange> {
         match ground::next::config(ctx, "driver") {
             Ok(config) => Ok(Self::with(ctx, config)),
-            Err(unknown) => Err(match &unknown.needs {
-                Some(needs) => format!("{}; needs {needs}.", unknown.message),
-                None => unknown.message.clone(),
-            }),
+            Err(unknown) => Err(NoChange::from(unknown.as_ref())),
         }
     }
 

@@ -25,6 +25,9 @@ pub enum Error {
     /// An undo could not record its next step.
     #[error("{0}; the steps undone so far stay undone. Fix this, then run 'gdr undo' again")]
     Interrupted(Box<Error>),
+    /// A program of a step is not on this machine, and so did not run.
+    #[error("{0}")]
+    NotInstalled(String),
     /// The machine differs from the plan, before or after a step.
     #[error("{0}")]
     Unexpected(String),

@@ -3,13 +3,15 @@
 //! gdrdrv registers a major number but no device, so udev sees only the module. A wrong node is
 //! replaced; an undo restores it.
 
-use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest};
+use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest, NoChange};
 use crate::check::ground;
-use crate::model::{DeviceNode, Fact, NodeState, Operation};
+use crate::model::{DeviceNode, Fact, NodeState, Operation, Why};
 
 pub const FIX: Fix = Fix {
     id: "gdrdrv-node",
     about: "gdrcopy's device node /dev/gdrdrv exists, has the module's number and is open to every user, also after a reboot.",
+    checks: &["gdrdrv.node"],
+    requires: &[],
     desired,
 };
 
@@ -38,7 +40,7 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     let majors = match &ctx.facts.kernel.char_devices {
         Fact::Known(devices) => devices.get("gdrdrv"),
         Fact::Unknown(why) => {
-            return DesiredState::refused(format!("/proc/devices: {}.", why.phrase()));
+            return DesiredState::none(NoChange::unread("/proc/devices", *why));
         }
     };
     let Some(major) = majors.and_then(|majors| majors.first()) else {
@@ -49,9 +51,9 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     let state = match ctx.facts.gdrdrv.node.as_ref().map(|node| &node.state) {
         Some(Fact::Known(state)) => state.as_ref(),
         Some(Fact::Unknown(why)) => {
-            return DesiredState::refused(format!("{NODE}: {}.", why.phrase()));
+            return DesiredState::none(NoChange::unread(NODE, *why));
         }
-        None => return DesiredState::refused(format!("{NODE} is not in this snapshot.")),
+        None => return DesiredState::none(NoChange::unread(NODE, Why::NotCovered)),
     };
     let mut desired = DesiredState::default();
     desired.change(

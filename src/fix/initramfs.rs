@@ -1,12 +1,14 @@
 //! initramfs: rebuilds the image of the running kernel, so that its copy of modprobe.d matches the disk.
 
-use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest};
+use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest, NoChange};
 use crate::check::Ctx;
 use crate::model::{Fact, ImageBuild, InitramfsBuilder, Operation};
 
 pub const FIX: Fix = Fix {
     id: "initramfs",
     about: "The initramfs has the driver options of the present modprobe.d.",
+    checks: &["param.drift"],
+    requires: &[],
     desired,
 };
 
@@ -15,8 +17,14 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     if request.findings.is_empty() {
         return desired;
     }
-    let Some(Fact::Known(Some(image))) = &request.ctx.facts.modprobe.initramfs else {
-        return DesiredState::refused("There is no readable initramfs of the running kernel.");
+    let image = match &request.ctx.facts.modprobe.initramfs {
+        Some(Fact::Known(Some(image))) => image,
+        Some(Fact::Unknown(why)) => {
+            return DesiredState::none(NoChange::unread("the initramfs in /boot", *why));
+        }
+        Some(Fact::Known(None)) | None => {
+            return DesiredState::refused("There is no initramfs of the running kernel in /boot.");
+        }
     };
     let path = &image.path;
     let Some(build) = tool(request.ctx).and_then(|builder| one(builder, path)) else {
@@ -25,6 +33,7 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
              distribution's tool."
         ));
     };
+    let build_all = build.builder == InitramfsBuilder::Mkinitcpio;
     desired.change(
         format!(
             "Rebuild {path} from the files on disk; the present image is kept as {}.",
@@ -35,6 +44,11 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     desired.warnings.push(format!(
         "{path}.gdr-old takes as much space in /boot as the image: remove it after the next boot."
     ));
+    if build_all {
+        desired.warnings.push(format!(
+            "mkinitcpio builds the images of all presets; an undo restores {path} alone."
+        ));
+    }
     desired.afterwards.push(
         "The options take effect after a reboot. Images of other kernels are unchanged: 'update-initramfs -u -k all', 'dracut -f \
          --regenerate-all' or 'mkinitcpio -P' rebuilds all."

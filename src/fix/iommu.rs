@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::boot::{Parameter, Strip, set_parameter};
-use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest};
+use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest, NoChange};
 use crate::check::{Ctx, ground};
 use crate::kmod::words;
 use crate::model::{Fact, IommuMember};
@@ -14,6 +14,8 @@ use crate::model::{Fact, IommuMember};
 pub const FIX: Fix = Fix {
     id: "iommu",
     about: "The IOMMU stops translating the addresses of GPUs and NICs.",
+    checks: &["pcie.iommu"],
+    requires: &[],
     desired,
 };
 
@@ -54,7 +56,7 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     }
     match by_kernel(&mut desired, ctx, &groups) {
         Ok(()) => desired,
-        Err(why) => DesiredState::refused(why),
+        Err(why) => DesiredState::none(why),
     }
 }
 
@@ -77,12 +79,16 @@ fn by_kernel(
     desired: &mut DesiredState,
     ctx: &Ctx<'_>,
     groups: &BTreeMap<u32, String>,
-) -> Result<(), String> {
+) -> Result<(), NoChange> {
     let (head, value, strip): (&str, &str, Strip) = match ctx.facts.platform.architecture.known() {
         Some(name) if name == "aarch64" => ("iommu.passthrough=", "1", without_passthrough),
         Some(name) if name == "x86_64" => ("iommu=", "pt", without_pt),
         _ => {
-            return Err("Cannot determine the processor architecture: x86 needs iommu=pt, aarch64 iommu.passthrough=1.".to_owned());
+            return Err(NoChange::Unknown(
+                "cannot determine the processor architecture; x86 needs iommu=pt on the kernel command line, aarch64 \
+                 iommu.passthrough=1."
+                    .to_owned(),
+            ));
         }
     };
     let word = format!("{head}{value}");
@@ -92,12 +98,12 @@ fn by_kernel(
             .iter()
             .map(|(group, kind)| format!("{group} ({kind})"))
             .collect();
-        return Err(format!(
+        return Err(NoChange::Refused(format!(
             "The kernel command line has {word} already, but the IOMMU groups {} still translate: a later parameter overrides it, \
              or a program changed the type of the groups. See /proc/cmdline and what writes \
              /sys/kernel/iommu_groups/*/type.",
             groups.join(", ")
-        ));
+        )));
     }
     desired.warnings.push(
         "The IOMMU then restricts no device of the host to its own memory, faulty and external ones included; virtual machines \

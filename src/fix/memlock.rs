@@ -1,15 +1,17 @@
 //! memlock: removes the limit on locked memory for logins (limits.d), services (systemd's default) and
 //! services that start other programs (unit drop-ins), in files of our own that are read last.
 
-use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest};
+use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest, NoChange};
 use super::modules::may_have_systemd;
 use crate::check::{Ctx, ground};
-use crate::model::{Operation, Process, Setting};
+use crate::model::{Fact, Operation, Process, Setting};
 
 pub const FIX: Fix = Fix {
     id: "memlock",
     about: "No limit on locked memory, which RDMA registers: for logins, services, and the jobs and containers that services \
             start.",
+    checks: &["limits.memlock"],
+    requires: &[],
     desired,
 };
 
@@ -25,12 +27,20 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
              'gdr fix memlock' on the host.",
         );
     }
-    let settings = ctx
-        .facts
-        .limits
-        .memlock_settings
-        .known()
-        .map_or(&[][..], Vec::as_slice);
+    let settings = match &ctx.facts.limits.memlock_settings {
+        Fact::Known(settings) => settings.as_slice(),
+        Fact::Unknown(why) => {
+            let source = "/etc/security/limits.conf, limits.d or systemd's system.conf";
+            return DesiredState::none(NoChange::unread(source, *why));
+        }
+    };
+    if let Fact::Unknown(why) = ctx.facts.limits.services
+        && may_have_systemd(ctx)
+    {
+        let source =
+            "the units of services that start jobs (/etc/systemd/system, /usr/lib/systemd/system)";
+        return DesiredState::none(NoChange::unread(source, why));
+    }
     let mut desired = DesiredState::default();
     if !logins_are_unlimited(settings) {
         desired.change(

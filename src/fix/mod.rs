@@ -5,6 +5,7 @@
 mod acs;
 mod apply;
 mod boot;
+mod chain;
 mod command;
 mod desired;
 mod driver_loads;
@@ -34,7 +35,7 @@ mod survey;
 mod undo;
 
 pub use apply::{Moment, apply};
-pub use desired::{DesiredState, Fix, FixRequest, Options, Persist, PortChoice};
+pub use desired::{DesiredState, Fix, FixRequest, Options, Persist, PortChoice, open};
 pub use error::Error;
 pub use journal::{Journals, is_interrupted};
 pub use register::register;

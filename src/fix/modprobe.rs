@@ -17,6 +17,8 @@ use crate::model::{Command, Directive, Fact};
 pub const FIX: Fix = Fix {
     id: "modprobe",
     about: "No line in modprobe.d blocks the modules or their options.",
+    checks: &["param.conflict"],
+    requires: &[],
     desired,
 };
 
@@ -24,7 +26,7 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     let ctx = request.ctx;
     let driver_loads = match DriverLoads::of(ctx) {
         Ok(driver_loads) => driver_loads,
-        Err(why) => return DesiredState::refused(why),
+        Err(why) => return DesiredState::none(why),
     };
     let mut notes = Vec::new();
     let blocking = blocking(ctx, &driver_loads, &mut notes);

@@ -7,6 +7,8 @@ use crate::model::{Capability, Fact};
 pub const FIX: Fix = Fix {
     id: "mrrs",
     about: "NICs read 4096 bytes per request, so that reads over PCI Express need fewer requests.",
+    checks: &["pcie.payload"],
+    requires: &[],
     desired,
 };
 

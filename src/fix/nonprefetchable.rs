@@ -9,6 +9,8 @@ use crate::model::{Bdf, Fact, FirmwareTool, Operation};
 pub const FIX: Fix = Fix {
     id: "nonprefetchable",
     about: "NICs map their doorbells as non-prefetchable memory, so that GPUs older than Pascal can map them.",
+    checks: &["rdma.nonprefetchable"],
+    requires: &[],
     desired,
 };
 

@@ -9,6 +9,8 @@ use crate::kmod::nvidia;
 pub const FIX: Fix = Fix {
     id: "peer-mapping",
     about: "Every process may map a NIC's doorbell to the GPU: PeerMappingOverride=1.",
+    checks: &["param.peer-mapping", "gin.nvshmem"],
+    requires: &[],
     desired,
 };
 
@@ -18,7 +20,7 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     let ctx = request.ctx;
     let driver_loads = match DriverLoads::of(ctx) {
         Ok(driver_loads) => driver_loads,
-        Err(why) => return DesiredState::refused(why),
+        Err(why) => return DesiredState::none(why),
     };
     let is_on = |text: &str| keys::key(text, KEY).is_some_and(|value| value != 0);
     // A key for one GPU overrides the common key.

@@ -3,7 +3,7 @@
 //! nvidia-peermem, part of the driver, is preferred to its predecessor nv_peer_mem; both register as a
 //! client of the same name. gdr unloads no module that programs may use.
 
-use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest};
+use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest, NoChange};
 use super::modules;
 use crate::check::{Ctx, Rule, ground};
 use crate::model::{AtBoot, Fact, NicDriver, Operation};
@@ -11,6 +11,8 @@ use crate::model::{AtBoot, Fact, NicDriver, Operation};
 pub const FIX: Fix = Fix {
     id: "peermem",
     about: "nvidia-peermem, through which NICs reach GPU memory, is loaded now and at boot, after the RDMA stack.",
+    checks: &["peermem.loaded", "peermem.legacy", "peermem.boot"],
+    requires: &[],
     desired,
 };
 
@@ -27,7 +29,7 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     let ctx = request.ctx;
     let module = match module(ctx) {
         Ok(module) => module,
-        Err(why) => return DesiredState::refused(why),
+        Err(why) => return DesiredState::none(why),
     };
     let mut desired = DesiredState::default();
     if let Some(why) = modules::kept_out(ctx, &mut desired, module) {
@@ -85,18 +87,18 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     desired
 }
 
-fn module(ctx: &Ctx<'_>) -> Result<&'static str, String> {
+fn module(ctx: &Ctx<'_>) -> Result<&'static str, NoChange> {
     if ground::in_container(ctx) {
-        return Err(
-            "This is a container, which uses the host's modules: run this on the host.".to_owned(),
+        return refused(
+            "This is a container, which uses the host's modules: run this on the host.",
         );
     }
-    if let Fact::Known(_) = ctx.facts.rdma
-        && ground::rdma_nics(ctx.facts).next().is_none()
-    {
-        return Err(
-            "There is no RDMA device. If there should be one, run 'gdr fix rdma-modules'."
-                .to_owned(),
+    if let Fact::Unknown(why) = ctx.facts.rdma {
+        return Err(NoChange::unread("/sys/class/infiniband", why));
+    }
+    if ground::rdma_nics(ctx.facts).next().is_none() {
+        return refused(
+            "There is no RDMA device. If there should be one, run 'gdr fix rdma-modules'.",
         );
     }
     let provider = |name: &str| {
@@ -108,7 +110,7 @@ fn module(ctx: &Ctx<'_>) -> Result<&'static str, String> {
         ground::rdma_nics(ctx.facts).all(has_driver)
     };
     if provider("efa") {
-        return efa(ctx);
+        return Ok(efa(ctx)?);
     }
     let of_first = ground::rdma_nics(ctx.facts)
         .next()
@@ -117,21 +119,21 @@ fn module(ctx: &Ctx<'_>) -> Result<&'static str, String> {
         && NicDriver::of(&driver).is_some_and(|known| !known.peer_memory)
         && provider(&driver)
     {
-        return Err(format!(
+        return refused(format!(
             "The NICs' driver ({driver}) has no peer memory support: dma-buf is their only path to GPU memory (open kernel \
              modules, 515 or later)."
         ));
     }
     match ground::driver(ctx.facts) {
         Fact::Known(None) => {
-            return Err(format!(
+            return refused(format!(
                 "The NVIDIA driver, which provides {NEW}, is not loaded: see gpu.driver."
             ));
         }
         Fact::Known(Some(version))
             if ground::branch(&version).is_some_and(|branch| branch < FIRST) =>
         {
-            return older(ctx);
+            return Ok(older(ctx)?);
         }
         _ => {}
     }
@@ -142,9 +144,13 @@ fn module(ctx: &Ctx<'_>) -> Result<&'static str, String> {
         None => Ok(NEW),
         Some(found) => {
             let advice = found.fix.and_then(|remedy| remedy.manual().advice.clone());
-            Err(format!("{} {}", found.message, advice.unwrap_or_default()))
+            refused(format!("{} {}", found.message, advice.unwrap_or_default()))
         }
     }
+}
+
+fn refused<T>(why: impl Into<String>) -> Result<T, NoChange> {
+    Err(NoChange::Refused(why.into()))
 }
 
 fn efa(ctx: &Ctx<'_>) -> Result<&'static str, String> {

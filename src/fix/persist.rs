@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::boot::{Parameter, Strip, set_parameter};
-use super::desired::{ChangeTarget, DesiredState, FixRequest};
+use super::desired::{ChangeTarget, DesiredState, FixRequest, NoChange};
 use crate::check::{Ctx, ground};
 use crate::kmod::acs::{self, CONFIG, DISABLE, PortChange};
 use crate::model::{AcsBits, Bdf, Boot, Fact, Operation};
@@ -83,7 +83,7 @@ pub fn command_line(
     desired: &mut DesiredState,
     ctx: &Ctx<'_>,
     ports: &BTreeMap<Bdf, AcsBits>,
-) -> Result<(), String> {
+) -> Result<(), NoChange> {
     if ports.is_empty() {
         return Ok(());
     }
@@ -99,10 +99,9 @@ pub fn command_line(
             })
         })
         .collect();
-    let Fact::Known(line) = &ctx.facts.kernel.command_line else {
-        return Err(
-            "Cannot read the kernel command line, whose present entries must be kept.".to_owned(),
-        );
+    let line = match &ctx.facts.kernel.command_line {
+        Fact::Known(line) => line,
+        Fact::Unknown(why) => return Err(NoChange::unread("/proc/cmdline", *why)),
     };
     // A pending line was merged with the present one when it was written.
     let pending = ctx.facts.boot.settings("acs");
@@ -136,19 +135,24 @@ pub fn command_line(
             strip,
         },
     )
-    .map_err(|why| format!("{why} Or use 'gdr fix-acs --persist unit'."))
+    .map_err(|why| match why {
+        NoChange::Refused(why) => {
+            NoChange::Refused(format!("{why} Or use 'gdr fix-acs --persist unit'."))
+        }
+        unknown => unknown,
+    })
 }
 
 /// The name of the parameter in this kernel.
-fn parameter(ctx: &Ctx<'_>) -> Result<&'static str, String> {
-    let refused = |why: String| Err(format!("{why} Use 'gdr fix-acs --persist unit'."));
+fn parameter(ctx: &Ctx<'_>) -> Result<&'static str, NoChange> {
+    let refused = |why: String| {
+        let why = format!("{why} Use 'gdr fix-acs --persist unit'.");
+        Err(NoChange::Refused(why))
+    };
     let release = match &ctx.facts.kernel.release {
         Fact::Known(release) => release,
         Fact::Unknown(why) => {
-            return refused(format!(
-                "Cannot determine the kernel release: {}.",
-                why.phrase()
-            ));
+            return Err(NoChange::unread("/proc/sys/kernel/osrelease", *why));
         }
     };
     match ground::kernel(release) {

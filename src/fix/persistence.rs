@@ -1,7 +1,7 @@
 //! persistence: keeps GPUs initialized while unused: permanently by the persistence daemon, else by
 //! nvidia-smi until the next reboot.
 
-use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest};
+use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest, NoChange, open};
 use super::modules::may_have_systemd;
 use crate::check::{Ctx, ground};
 use crate::model::{Bdf, Fabric, Fact, Operation, Unit, UnitLines};
@@ -9,6 +9,8 @@ use crate::model::{Bdf, Fabric, Fact, Operation, Unit, UnitLines};
 pub const FIX: Fix = Fix {
     id: "persistence",
     about: "The driver keeps idle GPUs initialized, so that programs start without a delay.",
+    checks: &["gpu.persistence"],
+    requires: &[],
     desired,
 };
 
@@ -26,7 +28,7 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     }
     let off = match off(ctx) {
         Ok(off) => off,
-        Err(why) => return DesiredState::refused(why),
+        Err(why) => return DesiredState::none(why),
     };
     let unit = ctx.facts.fabric.units.get(UNIT);
     let unit = unit.filter(|unit| unit.installed == Fact::Known(true) && may_have_systemd(ctx));
@@ -46,12 +48,13 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     desired
 }
 
-fn off(ctx: &Ctx<'_>) -> Result<Vec<Bdf>, String> {
+fn off(ctx: &Ctx<'_>) -> Result<Vec<Bdf>, NoChange> {
     let Some(nvml) = ctx.facts.nvml() else {
-        return Err(
-            "Cannot determine the persistence mode, because NVML is not available: see gpu.driver."
-                .to_owned(),
-        );
+        let why = "cannot determine the persistence mode, because NVML does not answer";
+        return Err(NoChange::Unknown(open(
+            why,
+            Some("the driver and libnvidia-ml.so.1, see 'gdr doctor --only gpu.driver'"),
+        )));
     };
     let is_off = |gpu: &&crate::model::NvmlGpu| gpu.persistence == Fact::Known(false);
     Ok(nvml.gpus.iter().filter(is_off).map(|gpu| gpu.bdf).collect())

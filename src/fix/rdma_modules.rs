@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::desired::{DesiredState, Fix, FixRequest};
+use super::desired::{DesiredState, Fix, FixRequest, NoChange};
 use super::modules;
 use crate::check::{Ctx, ground};
 use crate::model::{Fact, Ids, ModuleFiles, PciDevice};
@@ -10,6 +10,8 @@ use crate::model::{Fact, Ids, ModuleFiles, PciDevice};
 pub const FIX: Fix = Fix {
     id: "rdma-modules",
     about: "ib_uverbs and the NIC's RDMA module are loaded, now and at boot.",
+    checks: &["rdma.modules"],
+    requires: &[],
     desired,
 };
 
@@ -24,6 +26,14 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
             "This is a container, which uses the host's modules: run this on the host, and start the container with \
              --device=/dev/infiniband.",
         );
+    }
+    for (fact, source) in [
+        (ctx.facts.pci.why(), "/sys/bus/pci/devices"),
+        (ctx.facts.rdma.why(), "/sys/class/infiniband"),
+    ] {
+        if let Some(why) = fact {
+            return DesiredState::none(NoChange::unread(source, why));
+        }
     }
     let providers = providers(ctx);
     if providers.is_empty() && !has_rdma(ctx) {

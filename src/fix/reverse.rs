@@ -1,16 +1,16 @@
-//! Undoes one step. Steps that change the same file, attribute or register form a chain of states.
-//! Comparing the present state with the chain shows what is already undone and what others changed.
+//! Undoes one step, as far as the present state allows it: see [`Chain`].
 
 use std::path::Path;
 
+use super::chain::{Chain, Standing, is_covered};
 use super::command::{Reversal, command, reversal};
 use super::journal::Journals;
 use super::register::{Register, name, value};
 use super::step::{ended, is_enabled, is_loaded, start};
 use super::{Error, Report};
 use crate::model::{
-    AttributeWrite, ConfigWrite, DeviceNode, Digest, Entry, FileChange, FileMeta, FilePath,
-    FileRecord, ImageChange, Journal, Mutation, Operation, Progress,
+    AttributeWrite, ConfigWrite, DeviceNode, Digest, Entry, FileChange, FileMeta, FileRecord,
+    ImageChange, Journal, Mutation, Operation, Progress,
 };
 use crate::world::{CommandLine, Executor, FileImage, Ran};
 
@@ -26,8 +26,21 @@ pub enum Back {
     Nothing,
     /// The user has to run this command.
     Printed(String),
-    /// Not undone, for this reason.
+    /// Counted as undone because of --force, although gdr cannot verify it, for this reason.
+    Accepted(String),
+    /// Restored by force; what else the user should know.
+    RestoredBut(String),
+    /// Not undone, for this reason; --force overrides it.
     Refused(String),
+    /// Not undone, because this failed.
+    Failed(String),
+}
+
+impl Back {
+    /// True if the step is not undone.
+    pub fn is_left(&self) -> bool {
+        matches!(self, Self::Refused(_) | Self::Failed(_))
+    }
 }
 
 pub struct Undo<'a> {
@@ -69,9 +82,9 @@ pub fn reverse(
         return Ok(Back::Nothing);
     };
     match &entry.mutation {
-        Mutation::WriteConfig(write) => undo.config(&others(journal, at), write),
-        Mutation::WriteAttribute(write) => undo.attribute(&others(journal, at), write),
-        Mutation::ReplaceFile(change) => undo.file(&others(journal, at), change, journal.number),
+        Mutation::WriteConfig(write) => undo.config(&journal.entries, at, write),
+        Mutation::WriteAttribute(write) => undo.attribute(&journal.entries, at, write),
+        Mutation::ReplaceFile(change) => undo.file(journal, at, change),
         // gdr only printed the command.
         Mutation::RebuildImage(_) if entry.progress == Progress::Printed => Ok(Back::Nothing),
         Mutation::RebuildImage(image) => undo.image(image),
@@ -79,54 +92,10 @@ pub fn reverse(
     }
 }
 
-/// The steps before and after one step.
-struct Others<'a> {
-    before: &'a [Entry],
-    after: &'a [Entry],
-}
-
-fn others(journal: &Journal, at: usize) -> Others<'_> {
-    Others {
-        before: &journal.entries[..at],
-        after: &journal.entries[at + 1..],
-    }
-}
-
-/// The present state relative to one step of a chain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    /// As before this step, or earlier.
-    Back,
-    /// As this step or a later one left it.
-    Ours,
-    /// Changed by others.
-    Foreign,
-}
-
-/// Classifies the present state. `before` precedes the step, `earlier` are the states before that,
-/// `later` those after the step and its successors.
-fn standing<T>(
-    is_now: impl Fn(&T) -> bool,
-    before: &T,
-    earlier: impl IntoIterator<Item = T>,
-    later: impl IntoIterator<Item = T>,
-) -> Standing {
-    if is_now(before) {
-        return Standing::Back;
-    }
-    if later.into_iter().any(|state| is_now(&state)) {
-        return Standing::Ours;
-    }
-    match earlier.into_iter().any(|state| is_now(&state)) {
-        true => Standing::Back,
-        false => Standing::Foreign,
-    }
-}
-
 impl Undo<'_> {
-    fn file(&self, others: &Others<'_>, change: &FileChange, number: u32) -> Result<Back, Error> {
-        let back = self.content(others, change, number)?;
-        if !matches!(back, Back::Refused(_)) {
+    fn file(&self, journal: &Journal, at: usize, change: &FileChange) -> Result<Back, Error> {
+        let back = self.content(journal, at, change)?;
+        if !back.is_left() {
             for directory in change.created.iter().rev() {
                 self.executor
                     .remove_directory(Path::new(directory.as_str()))?;
@@ -135,12 +104,7 @@ impl Undo<'_> {
         Ok(back)
     }
 
-    fn content(
-        &self,
-        others: &Others<'_>,
-        change: &FileChange,
-        number: u32,
-    ) -> Result<Back, Error> {
+    fn content(&self, journal: &Journal, at: usize, change: &FileChange) -> Result<Back, Error> {
         let path = Path::new(change.path.as_str());
         self.executor.sweep(path)?;
         let now = match self.executor.file(path) {
@@ -156,11 +120,16 @@ impl Undo<'_> {
             }
             _ => false,
         };
-        let earlier = changes(others.before, &change.path).map(|other| other.before.as_ref());
-        let later = changes(others.after, &change.path).map(|other| other.after.as_ref());
-        let later = std::iter::once(change.after.as_ref()).chain(later);
-        let standing = standing(is_now, &change.before.as_ref(), earlier, later);
-        match standing {
+        let chain = Chain::of(&journal.entries, at, |mutation| match mutation {
+            Mutation::ReplaceFile(other) if other.path == change.path => {
+                Some((other.before.as_ref(), other.after.as_ref()))
+            }
+            _ => None,
+        });
+        let Some(chain) = chain else {
+            return Ok(Back::Nothing);
+        };
+        match chain.standing(is_now) {
             Standing::Back => return Ok(Back::Already),
             Standing::Ours => {}
             Standing::Foreign if self.force => {}
@@ -175,10 +144,10 @@ impl Undo<'_> {
                 )));
             }
         }
-        match &change.before {
+        match chain.goal {
             Some(record) => {
                 let image = FileImage {
-                    content: self.journals.saved(number, &record.sha256)?,
+                    content: self.journals.saved(journal.number, &record.sha256)?,
                     meta: record.meta.clone(),
                     links: 1,
                 };
@@ -190,7 +159,12 @@ impl Undo<'_> {
         Ok(Back::Restored)
     }
 
-    fn attribute(&self, others: &Others<'_>, write: &AttributeWrite) -> Result<Back, Error> {
+    fn attribute(
+        &self,
+        entries: &[Entry],
+        at: usize,
+        write: &AttributeWrite,
+    ) -> Result<Back, Error> {
         let path = Path::new(write.path.as_str());
         self.executor.sweep(path)?;
         let now = match self.executor.attribute(path) {
@@ -198,29 +172,29 @@ impl Undo<'_> {
             Err(error) if error.is_absent() => return Ok(Back::Reset),
             Err(error) => return Err(error.into()),
         };
-        let same = |entry: &Entry| match &entry.mutation {
+        let chain = Chain::of(entries, at, |mutation| match mutation {
             Mutation::WriteAttribute(other) if other.path == write.path => {
-                Some((other.old.clone(), other.new.clone()))
+                Some((&other.old, &other.new))
             }
             _ => None,
+        });
+        let Some(chain) = chain else {
+            return Ok(Back::Nothing);
         };
-        let earlier = others.before.iter().filter_map(same).map(|(old, _)| old);
-        let later = others.after.iter().filter_map(same).map(|(_, new)| new);
-        let later = std::iter::once(write.new.clone()).chain(later);
-        match standing(|state| *state == now, &write.old, earlier, later) {
+        match chain.standing(|state| **state == now) {
             Standing::Back => Ok(self.already()),
             Standing::Foreign if !self.force => Ok(Back::Refused(format!(
                 "{path} reads '{now}', which gdr did not write: it was changed since",
                 path = write.path
             ))),
             Standing::Ours | Standing::Foreign => {
-                self.executor.write_attribute(path, &write.old)?;
+                self.executor.write_attribute(path, chain.goal)?;
                 Ok(Back::Restored)
             }
         }
     }
 
-    fn config(&self, others: &Others<'_>, write: &ConfigWrite) -> Result<Back, Error> {
+    fn config(&self, entries: &[Entry], at: usize, write: &ConfigWrite) -> Result<Back, Error> {
         let register = match Register::find(self.executor, write) {
             Ok(register) => register,
             Err(Error::File(error)) if error.is_absent() => {
@@ -232,22 +206,15 @@ impl Undo<'_> {
             Err(error) => return Err(error),
         };
         let now = register.read(self.executor)?;
-        let place = |write: &ConfigWrite| (write.bdf, write.capability, write.offset, write.width);
-        let same = |entry: &Entry| match &entry.mutation {
-            Mutation::WriteConfig(other) if place(other) == place(write) => {
-                Some((other.old, other.new))
-            }
-            _ => None,
-        };
-        let earlier = others.before.iter().filter_map(same).map(|(old, _)| old);
-        let later = others.after.iter().filter_map(same).map(|(_, new)| new);
-        let later = std::iter::once(write.new).chain(later);
-        match standing(
-            |state| now & write.mask == state & write.mask,
-            &write.old,
-            earlier,
-            later,
-        ) {
+        // The bits of this step say nothing about who changed them while a later step has its own in them.
+        if is_covered(entries, at, write) {
+            return Ok(Back::Refused(format!(
+                "a later step changed the same bits of {}, and is not undone",
+                name(write)
+            )));
+        }
+        let chain = Chain::of_register(entries, at, write);
+        match chain.standing(|state| now & write.mask == state & write.mask) {
             Standing::Back => return Ok(self.already()),
             // After a reboot the value comes from the firmware and the kernel, not from this repair.
             _ if self.rebooted => return Ok(Back::Reset),
@@ -262,10 +229,10 @@ impl Undo<'_> {
                 )));
             }
         }
-        let now = register.set(self.executor, write.mask, write.old)?;
+        let now = register.set(self.executor, write.mask, chain.goal)?;
         match now & write.mask == write.old & write.mask {
             true => Ok(Back::Restored),
-            false => Ok(Back::Refused(format!(
+            false => Ok(Back::Failed(format!(
                 "{} was written {} and reads {}: the device ignores the write",
                 name(write),
                 value(write, write.old),
@@ -281,25 +248,27 @@ impl Undo<'_> {
             // Not kept yet, or already put back.
             return match self.executor.digest(Path::new(path.as_str()))? {
                 Some(now) if now == change.before => Ok(Back::Already),
-                _ => Ok(Back::Refused(format!(
-                    "{kept}, the previous image, is gone"
-                ))),
+                _ => Ok(Back::Failed(format!("{kept}, the previous image, is gone"))),
             };
         }
         let now = self.executor.digest(Path::new(path.as_str()))?;
-        match (&change.after, now) {
-            (Some(after), Some(now)) if *after != now && now != change.before && !self.force => {
-                Ok(Back::Refused(format!(
-                    "{path} was rebuilt since: the previous image is {kept}"
-                )))
-            }
-            // As gdr built it, or incomplete.
-            _ => {
-                self.executor
-                    .put_back(Path::new(&kept), Path::new(path.as_str()))?;
-                Ok(Back::Restored)
-            }
+        let is_rebuilt = matches!((&change.after, &now), (Some(after), Some(now))
+            if after != now && *now != change.before);
+        if is_rebuilt && !self.force {
+            return Ok(Back::Refused(format!(
+                "{path} was rebuilt since: the previous image is {kept}"
+            )));
         }
+        // As gdr built it, or incomplete.
+        self.executor
+            .put_back(Path::new(&kept), Path::new(path.as_str()))?;
+        Ok(match is_rebuilt {
+            true => Back::RestoredBut(format!(
+                "{path} was rebuilt since, and the previous image may have options that no file has any more: 'gdr doctor --only \
+                 param.drift' compares them"
+            )),
+            false => Back::Restored,
+        })
     }
 
     fn run(
@@ -309,30 +278,46 @@ impl Undo<'_> {
         report: Report<'_>,
     ) -> Result<Back, Error> {
         let opposite = match reversal(operation) {
-            // Run once, after all other steps.
-            Reversal::Rerun => return Ok(Back::Nothing),
+            Reversal::Rerun => {
+                return Ok(Back::Refused(format!(
+                    "{} has to run again after the steps before it are undone",
+                    command(operation)
+                )));
+            }
             Reversal::By(opposite) => opposite,
             Reversal::UntilReboot(_) if self.rebooted => return Ok(Back::Reset),
             Reversal::UntilReboot(opposite) => opposite,
         };
-        if progress != Progress::Printed && self.is_undone(operation)? {
+        if progress != Progress::Printed && self.is_undone(operation, progress)? {
             return Ok(Back::Already);
         }
         let command = command(&opposite);
         match start(self.executor, &command, report) {
             Ran::Ended { code: 0, .. } => Ok(Back::Restored),
             Ran::Printed => Ok(Back::Printed(command.to_string())),
-            // The operation may never have run.
-            Ran::Ended { .. } if progress == Progress::Started => Ok(Back::Nothing),
-            other => Ok(Back::Refused(ended(&command, &other))),
+            // The operation may have done nothing, all, or part of its work.
+            other if progress == Progress::Started && self.force => {
+                Ok(Back::Accepted(ended(&command, &other)))
+            }
+            other if progress == Progress::Started => Ok(Back::Refused(format!(
+                "{}; gdr cannot determine how much the step did before it ended",
+                ended(&command, &other)
+            ))),
+            other => Ok(Back::Failed(ended(&command, &other))),
         }
     }
 
     /// True if the effect of an operation is visibly gone.
-    fn is_undone(&self, operation: &Operation) -> Result<bool, Error> {
+    fn is_undone(&self, operation: &Operation, progress: Progress) -> Result<bool, Error> {
         let node = || self.executor.device_node(Path::new(DeviceNode::PATH));
         Ok(match operation {
             Operation::LoadModule { module } => !is_loaded(self.executor, module)?,
+            // One of its links shows nothing about the others if systemctl failed half way.
+            Operation::EnableUnit { .. } | Operation::DisableUnit { .. }
+                if progress == Progress::Started =>
+            {
+                false
+            }
             Operation::EnableUnit { unit } => !is_enabled(self.executor, unit)?,
             Operation::DisableUnit { unit } => is_enabled(self.executor, unit)?,
             Operation::MakeNode(_) => node()?.is_none(),
@@ -360,17 +345,8 @@ pub fn rerun(
     match start(executor, command, report) {
         ran if super::step::is_success(&ran, expected) => Back::Restored,
         Ran::Printed => Back::Printed(command.to_string()),
-        other => Back::Refused(ended(command, &other)),
+        other => Back::Failed(ended(command, &other)),
     }
-}
-
-fn changes<'a>(entries: &'a [Entry], path: &'a FilePath) -> impl Iterator<Item = &'a FileChange> {
-    entries
-        .iter()
-        .filter_map(move |entry| match &entry.mutation {
-            Mutation::ReplaceFile(change) if change.path == *path => Some(change),
-            _ => None,
-        })
 }
 
 fn owner(meta: &FileMeta) -> (u32, u32, u32) {

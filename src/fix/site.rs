@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use super::desired::{NoChange, open};
 use super::step::UNITS;
-use crate::model::{Bdf, Capability, Fact, Facts, Why};
+use crate::check::Judgement;
+use crate::model::{Area, Bdf, Capability, Fact, Facts, Why};
 use crate::pci::{ConfigSpace, ReadError, offset_of};
-use crate::world::{Files, LARGEST};
+use crate::world::{FileError, Files, LARGEST};
 
 pub struct Site<'a> {
     files: &'a dyn Files,
@@ -18,28 +20,30 @@ impl<'a> Site<'a> {
     }
 
     /// A file's content; `None` if it does not exist. Symbolic links are refused.
-    pub fn file(&self, path: &str) -> Result<Option<String>, String> {
+    pub fn file(&self, path: &str) -> Result<Option<String>, NoChange> {
         let target = Path::new(path);
+        let refused = |why: &str| Err(NoChange::Refused(format!("{path} {why}")));
         if let Ok(link) = self.files.read_link(target) {
-            return Err(format!(
-                "{path} is a symbolic link to {}: gdr does not write through links",
+            return refused(&format!(
+                "is a symbolic link to {}: gdr does not write through links",
                 link.display()
             ));
         }
         match self.files.read(target) {
             Ok(bytes) if u64::try_from(bytes.len()).is_ok_and(|size| size > LARGEST) => {
-                Err(format!(
-                    "{path} has {} bytes, but gdr changes files of at most {LARGEST}",
+                refused(&format!(
+                    "has {} bytes, but gdr changes files of at most {LARGEST}",
                     bytes.len()
                 ))
             }
-            Ok(bytes) => String::from_utf8(bytes)
-                .map(Some)
-                .map_err(|_| format!("{path} is not UTF-8 text")),
+            Ok(bytes) => match String::from_utf8(bytes) {
+                Ok(text) => Ok(Some(text)),
+                Err(_) => refused("is not UTF-8 text"),
+            },
             Err(error) if error.is_absent() => Ok(None),
             // The snapshot lists the directory without this file.
             Err(error) if error.why() == Why::NotCovered && self.is_left_out(target) => Ok(None),
-            Err(error) => Err(error.sentence()),
+            Err(error) => Err(unread(&error)),
         }
     }
 
@@ -57,10 +61,10 @@ impl<'a> Site<'a> {
         }
     }
 
-    pub fn attribute(&self, path: &str) -> Result<String, String> {
+    pub fn attribute(&self, path: &str) -> Result<String, NoChange> {
         self.files
             .text(Path::new(path))
-            .map_err(|error| error.sentence())
+            .map_err(|error| unread(&error))
     }
 
     /// A register's value; `None` if the function lacks the capability.
@@ -70,12 +74,16 @@ impl<'a> Site<'a> {
         capability: Capability,
         offset: u16,
         width: u8,
-    ) -> Result<Option<u32>, String> {
+    ) -> Result<Option<u32>, NoChange> {
         let space = Space {
             files: self.files,
             path: PathBuf::from(format!("/sys/bus/pci/devices/{bdf}/config")),
         };
-        let unread = |why: &str| format!("cannot read the configuration space of {bdf}: {why}");
+        let unread = |why: &str| {
+            NoChange::Unknown(format!(
+                "cannot read the configuration space of {bdf}: {why}; needs root, and a device that answers."
+            ))
+        };
         let at = offset_of(&space, capability).map_err(|why| unread(why.phrase()))?;
         let Some(at) = at else {
             return Ok(None);
@@ -89,22 +97,22 @@ impl<'a> Site<'a> {
         }
     }
 
-    pub fn is_loaded(&self, module: &str) -> Result<bool, String> {
+    pub fn is_loaded(&self, module: &str) -> Result<bool, NoChange> {
         let name = module.replace('-', "_");
         match &self.facts.kernel.modules {
             Fact::Known(modules) => Ok(modules.iter().any(|module| module.name == name)),
-            Fact::Unknown(why) => Err(format!("/proc/modules: {}", why.phrase())),
+            Fact::Unknown(why) => Err(NoChange::unread("/proc/modules", *why)),
         }
     }
 
     /// True if a target wants the unit at boot.
-    pub fn is_enabled(&self, unit: &str) -> Result<bool, String> {
+    pub fn is_enabled(&self, unit: &str) -> Result<bool, NoChange> {
         let is_link_directory =
             |name: &str| name.ends_with(".wants") || name.ends_with(".requires");
         let names = match self.files.list_kept(Path::new(UNITS), &is_link_directory) {
             Ok(names) => names,
             Err(error) if error.is_absent() => return Ok(false),
-            Err(error) => return Err(error.sentence()),
+            Err(error) => return Err(unread(&error)),
         };
         let link = |name: &String| {
             self.files
@@ -113,6 +121,13 @@ impl<'a> Site<'a> {
         };
         Ok(names.iter().any(link))
     }
+}
+
+fn unread(error: &FileError) -> NoChange {
+    let unknown = Judgement::unknown("", error.why(), Area::Files, "");
+    // The error of a path that a snapshot lacks says what to do.
+    let needs = unknown.needs.filter(|_| error.why() != Why::NotCovered);
+    NoChange::Unknown(open(&error.sentence(), needs.as_deref()))
 }
 
 struct Space<'a> {

@@ -237,6 +237,7 @@ pub fn run(
     match start(executor, command, report) {
         ran if is_success(&ran, expected) => Ok(StepResult::Done),
         Ran::Printed => Ok(StepResult::Printed),
+        Ran::Missing => Err(Error::NotInstalled(ended(command, &Ran::Missing))),
         other => unexpected(ended(command, &other)),
     }
 }

@@ -9,6 +9,8 @@ use crate::kmod::unsigned;
 pub const FIX: Fix = Fix {
     id: "stream-memops",
     about: "CUDA streams can wait for memory and write it: NVreg_EnableStreamMemOPs=1.",
+    checks: &["param.stream-memops"],
+    requires: &[],
     desired,
 };
 
@@ -19,7 +21,7 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     let ctx = request.ctx;
     let driver_loads = match DriverLoads::of(ctx) {
         Ok(driver_loads) => driver_loads,
-        Err(why) => return DesiredState::refused(why),
+        Err(why) => return DesiredState::none(why),
     };
     // The registry key overrides the parameter.
     let shuts = |text: &str| keys::option(text, OPTION) == Some(0);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::command::{Reversal, build, command, expected, reversal};
-use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest};
+use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest, NoChange};
 use super::site::Site;
 use crate::check::Ctx;
 use crate::model::{
@@ -62,6 +62,7 @@ impl Survey<'_> {
             warnings,
             afterwards,
             refused,
+            unknown,
         } = (fix.desired)(request);
         let mut repair = Repair {
             fix: fix.id.to_owned(),
@@ -76,9 +77,10 @@ impl Survey<'_> {
                 .collect(),
             warnings,
             refused,
+            unknown: unknown.into_iter().collect(),
             ..Repair::default()
         };
-        if repair.refused.is_some() {
+        if repair.refused.is_some() || !repair.unknown.is_empty() {
             return repair;
         }
         for change in changes {
@@ -92,7 +94,10 @@ impl Survey<'_> {
                 Err(why) => {
                     // A partial repair is refused.
                     repair.steps.clear();
-                    repair.refused = Some(why);
+                    match why {
+                        NoChange::Refused(why) => repair.refused = Some(why),
+                        NoChange::Unknown(why) => repair.unknown.push(why),
+                    }
                     return repair;
                 }
             }
@@ -105,7 +110,7 @@ impl Survey<'_> {
 
     /// The action for a change; `None` if it already holds. `changed`: an earlier step of this repair
     /// changes something.
-    fn action(&mut self, target: &ChangeTarget, changed: bool) -> Result<Option<Action>, String> {
+    fn action(&mut self, target: &ChangeTarget, changed: bool) -> Result<Option<Action>, NoChange> {
         Ok(match target {
             ChangeTarget::Register {
                 bdf,
@@ -172,7 +177,7 @@ impl Survey<'_> {
     }
 
     /// Fills in the present value of a register, and the new value of the bits outside of the mask.
-    fn register(&mut self, write: ConfigWrite) -> Result<ConfigWrite, String> {
+    fn register(&mut self, write: ConfigWrite) -> Result<ConfigWrite, NoChange> {
         let key = (write.bdf, write.capability.setpci(), write.offset);
         let old = match self.registers.get(&key) {
             Some(old) => *old,
@@ -187,7 +192,7 @@ impl Survey<'_> {
     }
 
     /// True if the module is loaded, or an earlier step loads it.
-    fn is_loaded(&mut self, module: &ModuleName) -> Result<bool, String> {
+    fn is_loaded(&mut self, module: &ModuleName) -> Result<bool, NoChange> {
         let name = module.as_str().replace('-', "_");
         Ok(self.site.is_loaded(&name)? || !self.loaded.insert(name))
     }
@@ -199,15 +204,15 @@ impl Survey<'_> {
         mode: u32,
         old: Option<String>,
         new: String,
-    ) -> Result<Option<Action>, String> {
+    ) -> Result<Option<Action>, NoChange> {
         if old.as_ref() == Some(&new) {
             return Ok(None);
         }
         if u64::try_from(new.len()).is_ok_and(|size| size > LARGEST) {
-            return Err(format!(
+            return Err(NoChange::Refused(format!(
                 "{path} would have {} bytes, but gdr writes at most {LARGEST}",
                 new.len()
-            ));
+            )));
         }
         self.files.insert(path.to_owned(), Some(new.clone()));
         Ok(Some(Action::WriteFile(FileWrite {
@@ -219,7 +224,7 @@ impl Survey<'_> {
     }
 
     /// A file's content after the steps so far.
-    fn text(&self, path: &str) -> Result<Option<String>, String> {
+    fn text(&self, path: &str) -> Result<Option<String>, NoChange> {
         match self.files.get(path) {
             Some(text) => Ok(text.clone()),
             None => self.site.file(path),

@@ -1,11 +1,11 @@
 //! Undoes a repair, last step first. Every undone step is recorded, so an interrupted undo can be
 //! repeated.
 
-use super::command::{Reversal, command, expected, reversal};
+use super::command::{Reversal, command, expected, is_source, reversal};
 use super::journal::Journals;
-use super::reverse::{self, Back, rerun, reverse};
+use super::reverse::{self, Back, rerun, reverse, target};
 use super::{Error, Report};
-use crate::model::{Journal, JournalState, Mutation, Operation, Progress};
+use crate::model::{Entry, Journal, JournalState, Mutation, Operation, Progress};
 use crate::world::Executor;
 
 #[derive(Debug, Clone)]
@@ -59,6 +59,7 @@ pub fn undo(
         rebooted: matches!((&journal.boot, &options.boot), (Some(then), Some(now)) if then != now),
         force: options.force,
     };
+    reopen(&mut journal);
     let mut steps = Vec::new();
     let mut rebuilds: Vec<Operation> = Vec::new();
     for at in (0..journal.entries.len()).rev() {
@@ -74,19 +75,19 @@ pub fn undo(
         // A step that cannot be undone does not stop the others.
         let back = match reverse(&undo, &journal, at, report) {
             Ok(back) => back,
-            Err(error) => Back::Refused(error.to_string()),
+            Err(error) => Back::Failed(error.to_string()),
         };
-        if !matches!(back, Back::Refused(_)) {
+        if !back.is_left() {
             journal.entries[at].progress = Progress::Undone;
             journals.write_undone(&journal).map_err(interrupted)?;
         }
         steps.push((at, back));
     }
     for operation in rebuilds {
-        let back = rerun(executor, &command(&operation), expected(&operation), report);
+        let back = rebuilt(&undo, &journal, &operation, report);
         for (at, entry) in journal.entries.iter_mut().enumerate() {
             if entry.progress != Progress::Undone && rebuild(&entry.mutation) == Some(&operation) {
-                if !matches!(back, Back::Refused(_)) {
+                if !back.is_left() {
                     entry.progress = Progress::Undone;
                 }
                 steps.push((at, back.clone()));
@@ -111,6 +112,58 @@ pub fn undo(
         steps,
         whole,
     })
+}
+
+/// Runs a rebuild once more. It counts only if everything that it is made of is restored.
+fn rebuilt(
+    undo: &reverse::Undo<'_>,
+    journal: &Journal,
+    operation: &Operation,
+    report: Report<'_>,
+) -> Back {
+    let (restored, left): (Vec<&Entry>, Vec<&Entry>) =
+        sources(journal, operation).partition(|source| source.progress == Progress::Undone);
+    let is_not_restored = |source: &Entry| {
+        let name = target(&source.mutation);
+        format!("{name}, which it reads, is not restored")
+    };
+    match (left.first(), restored.is_empty()) {
+        // What it is made of has not changed.
+        (Some(source), true) => return Back::Refused(is_not_restored(source)),
+        (Some(_), false) | (None, _) => {}
+    }
+    let back = rerun(
+        undo.executor,
+        &command(operation),
+        expected(operation),
+        report,
+    );
+    match left.first() {
+        Some(source) if !back.is_left() => Back::Refused(format!(
+            "{}: the next undo runs it again",
+            is_not_restored(source)
+        )),
+        _ => back,
+    }
+}
+
+/// Rebuilds run again as long as something that they are made of is not restored.
+fn reopen(journal: &mut Journal) {
+    for at in 0..journal.entries.len() {
+        let entry = &journal.entries[at];
+        let is_stale = rebuild(&entry.mutation).is_some_and(|operation| {
+            sources(journal, operation).any(|source| source.progress != Progress::Undone)
+        });
+        if is_stale && entry.progress == Progress::Undone {
+            journal.entries[at].progress = Progress::Started;
+        }
+    }
+}
+
+/// The steps that change what a rebuild is made of.
+fn sources<'j>(journal: &'j Journal, operation: &'j Operation) -> impl Iterator<Item = &'j Entry> {
+    let entries = journal.entries.iter();
+    entries.filter(|entry| is_source(operation, &entry.mutation))
 }
 
 /// The operation of a step whose undo is to run it again.

@@ -83,8 +83,8 @@ pub use operation::{DeviceNode, FirmwareTool, GrubMkconfig, InitramfsBuilder, Op
 pub use order::Order;
 pub use pci::{Attributes, ErrorCounts, Ids, LinkState, PciDevice, Place, Resource, RootBus};
 pub use plan::{
-    Action, AttributeWrite, Capability, Cause, ConfigWrite, FileWrite, ImageBuild, PLAN_SCHEMA,
-    Plan, PlannedCommand, Repair, Step,
+    Action, AttributeWrite, Capability, Cause, ConfigWrite, FileWrite, ImageBuild, Left,
+    PLAN_SCHEMA, Plan, PlannedCommand, Repair, Step,
 };
 pub use probe::{
     BYTES, BackendChoice, BackendOutcome, Bucket, CounterChange, GIGABYTES_PER_SECOND,

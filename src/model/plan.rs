@@ -14,12 +14,27 @@ pub struct Plan {
     pub host: Host,
     /// The repairs, in the order in which they run.
     pub repairs: Vec<Repair>,
+    /// Number of failures found; absent if not all checks ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failures: Option<usize>,
+    /// The failures that the repairs do not end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<Left>,
+    /// What could not be read, although a required check needs it, as sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<String>,
 }
 
 impl Plan {
     /// Creates a plan for a machine.
     pub fn new(host: Host, repairs: Vec<Repair>) -> Self {
-        Self { host, repairs }
+        Self {
+            host,
+            repairs,
+            failures: None,
+            left: Vec::new(),
+            unknown: Vec::new(),
+        }
     }
 
     /// All steps, with the fix that each belongs to.
@@ -53,6 +68,19 @@ pub struct Repair {
     /// Why it is rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
+    /// What could not be read, so that it is unknown whether there is more to change, as sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<String>,
+}
+
+/// A failure that a plan leaves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Left {
+    pub check: String,
+    /// Subjects of the findings.
+    pub subjects: Vec<String>,
+    /// The next step, as a sentence or as a command.
+    pub next: String,
 }
 
 /// A finding that a repair is for.

@@ -15,8 +15,6 @@ pub struct Redirect {
     /// The bits that redirect or block; empty if the port lets the pair through. Unknown if its configuration space was
     /// not readable that far.
     pub bits: Fact<AcsBits>,
-    /// The control register's value that lets the pair through and keeps other bits.
-    pub cleared: AcsBits,
     pub register: u16,
 }
 
@@ -63,7 +61,6 @@ pub fn redirects(forest: &Forest<'_>, path: &Path) -> Vec<Redirect> {
         .map(|hop| Redirect {
             port: hop.bdf,
             bits: Fact::Unknown(Why::NotCovered),
-            cleared: AcsBits::default(),
             register: 0,
         });
     judged.chain(missing).collect()
@@ -98,7 +95,6 @@ fn judge(port: &PciDevice, target: Option<&PciDevice>, translated: bool) -> Redi
     let unknown = |why: Why| Redirect {
         port: port.bdf,
         bits: Fact::Unknown(why),
-        cleared: AcsBits::default(),
         register: 0,
     };
     let acs = match &port.config.acs {
@@ -131,7 +127,6 @@ fn judge(port: &PciDevice, target: Option<&PciDevice>, translated: bool) -> Redi
     Redirect {
         port: port.bdf,
         bits: Fact::Known(bits),
-        cleared: control.without(bits | AcsBits::REDIRECT),
         register: acs.control_offset(),
     }
 }

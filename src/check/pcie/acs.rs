@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::ports::{Redirecting, ports};
 use super::{Ctx, boot, is_grace};
 use crate::check::{Judgement, passthrough, unknown_if, words};
+use crate::model::config::AcsBits;
 use crate::model::{Area, Bdf, Fact, Severity, Why};
 use crate::topo::{self, MAX_PATHS};
 
@@ -144,14 +145,15 @@ fn redirects(ctx: &Ctx<'_>, port: Bdf, what: &Redirecting, held: &Held) -> Judge
     let held = held.below(port);
     let judgement = match held.is_empty() {
         true => {
-            let value = what.cleared.0;
+            // The bits that the fix clears; setpci keeps the others.
+            let mask = (what.bits | AcsBits::REDIRECT).0;
             let judgement = Judgement::broken(port.to_string(), message);
             let judgement = match what.weight {
                 // Between host bridges clearing the bits has no effect.
                 Severity::Info => judgement,
                 Severity::Warn | Severity::Error => judgement
                     .fix("acs")
-                    .command(format!("setpci -s {port} ECAP_ACS+0x6.w={value:04x}")),
+                    .command(format!("setpci -s {port} ECAP_ACS+0x6.w=0000:{mask:04x}")),
             };
             match ctx.facts.tools.get("setpci") {
                 Some(Fact::Known(None)) if judgement.fix.is_some() => {

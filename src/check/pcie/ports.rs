@@ -29,8 +29,6 @@ pub struct Ports {
 
 pub struct Redirecting {
     pub bits: AcsBits,
-    /// The ACS control register without these bits.
-    pub cleared: AcsBits,
     /// Offset of the register.
     pub register: u16,
     /// Error if a pair below a common switch is affected.
@@ -199,7 +197,6 @@ fn look(ctx: &Ctx<'_>, (a, b): (usize, usize), translated: bool, ports: &mut Por
             .entry(redirect.port)
             .or_insert_with(|| Redirecting {
                 bits: AcsBits::default(),
-                cleared: redirect.cleared,
                 register: redirect.register,
                 weight,
                 pairs: Vec::new(),
@@ -207,7 +204,6 @@ fn look(ctx: &Ctx<'_>, (a, b): (usize, usize), translated: bool, ports: &mut Por
                 translated: false,
             });
         port.bits = port.bits | bits;
-        port.cleared = port.cleared & redirect.cleared;
         if weight > port.weight {
             port.weight = weight;
             port.pairs.clear();

@@ -7,19 +7,73 @@ pub use script::script;
 use super::Style;
 use super::text::{Tone, printable, wrap};
 use crate::model::{
-    AcsBits, Action, AttributeWrite, Capability, ConfigWrite, Journal, JournalState, Plan, Repair,
-    Step,
+    AcsBits, Action, AttributeWrite, Capability, ConfigWrite, Journal, JournalState, Left, Plan,
+    Repair, Step,
 };
 
-/// A plan, repair by repair.
-pub fn table(plan: &Plan, style: Style) -> String {
+/// A plan, repair by repair, and what it leaves. `of_all`: it is for all failures.
+pub fn table(plan: &Plan, of_all: bool, style: Style) -> String {
     let mut page = String::new();
     let mut number = 0;
     for repair in &plan.repairs {
         page.push_str(&self::repair(repair, &mut number, style));
         page.push('\n');
     }
+    page.push_str(&rest(plan, of_all, style));
     page
+}
+
+/// The failures that the plan leaves, and what is unknown.
+fn rest(plan: &Plan, of_all: bool, style: Style) -> String {
+    let mut page = String::new();
+    let mut line = |text: &str, indent: usize| {
+        let next = " ".repeat(indent + 2);
+        page.push_str(&" ".repeat(indent));
+        page.push_str(&wrap(&printable(text), style.width, indent, &next));
+        page.push('\n');
+    };
+    let failures = plan.failures.unwrap_or_default();
+    let left: usize = plan.left.iter().map(|left| left.subjects.len()).sum();
+    let repaired = failures.saturating_sub(left);
+    let noun = if failures == 1 { "failure" } else { "failures" };
+    match (of_all, failures, left) {
+        (true, 0, _) if plan.unknown.is_empty() => {
+            line("No check failed: there is nothing to repair.", 0)
+        }
+        (true, 0, _) => line("No check failed, but some could not be made.", 0),
+        (true, _, 0) => line(
+            &format!("{repaired} of {failures} {noun} can be repaired by gdr."),
+            0,
+        ),
+        (true, ..) => line(
+            &format!("{repaired} of {failures} {noun} can be repaired by gdr. By hand:"),
+            0,
+        ),
+        (false, _, 0) => {}
+        (false, ..) => line(
+            &format!("This plan repairs {repaired} of {failures} {noun}. It leaves:"),
+            0,
+        ),
+    }
+    for left in &plan.left {
+        line(&self::left(left), 2);
+    }
+    for unknown in &plan.unknown {
+        line(&format!("unknown: {unknown}"), 2);
+    }
+    page
+}
+
+/// A failure that is left, with its next step.
+fn left(left: &Left) -> String {
+    const SHOWN: usize = 4;
+    let subjects: Vec<&str> = left.subjects.iter().map(String::as_str).collect();
+    let (shown, more) = subjects.split_at(subjects.len().min(SHOWN));
+    let more = match more.len() {
+        0 => String::new(),
+        count => format!(" and {count} more"),
+    };
+    format!("{} {}{more}: {}", left.check, shown.join(", "), left.next)
 }
 
 fn repair(repair: &Repair, number: &mut usize, style: Style) -> String {
@@ -44,11 +98,14 @@ fn repair(repair: &Repair, number: &mut usize, style: Style) -> String {
         line(why, 2, "not made: ");
         return page;
     }
-    if repair.steps.is_empty() {
+    if repair.steps.is_empty() && repair.unknown.is_empty() {
         line("Nothing to change.", 2, "");
     }
+    for unknown in &repair.unknown {
+        line(unknown, 2, "unknown: ");
+    }
     for warning in &repair.warnings {
-        line(warning, 2, "mind: ");
+        line(warning, 2, "caution: ");
     }
     for step in &repair.steps {
         *number += 1;

@@ -26,7 +26,10 @@ pub fn script(plan: &Plan) -> String {
             text.push_str(&format!("# not made: {}\n", comment(why)));
         }
         for warning in &repair.warnings {
-            text.push_str(&format!("# mind: {}\n", comment(warning)));
+            text.push_str(&format!("# caution: {}\n", comment(warning)));
+        }
+        for unknown in &repair.unknown {
+            text.push_str(&format!("# unknown: {}\n", comment(unknown)));
         }
         for step in &repair.steps {
             text.push_str(&format!("\n# {}\n", comment(&step.about)));
@@ -35,6 +38,12 @@ pub fn script(plan: &Plan) -> String {
         for afterwards in &repair.afterwards {
             text.push_str(&format!("\n# then: {}\n", comment(afterwards)));
         }
+    }
+    for left in &plan.left {
+        text.push_str(&format!("\n# left: {}\n", comment(&super::left(left))));
+    }
+    for unknown in &plan.unknown {
+        text.push_str(&format!("\n# unknown: {}\n", comment(unknown)));
     }
     text
 }

@@ -88,7 +88,7 @@ fn records_each_undone_step_before_the_next() {
     let undone = undo(root).expect("an undo");
     assert!(!undone.whole);
     assert!(
-        matches!(&undone.steps[..], [(1, Back::Refused(why)), (0, Back::Restored)] if why.contains("is gone")),
+        matches!(&undone.steps[..], [(1, Back::Failed(why)), (0, Back::Restored)] if why.contains("is gone")),
         "{:?}",
         undone.steps
     );

@@ -1,13 +1,15 @@
 //! `kill -9` at every call that changes something, and every such call failing, during repair and undo.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 use gdr::fix::Error;
 use gdr::model::{Action, JournalState};
 
-use crate::fix_engine::plans::{Draw, apply, drawn, laid_out_in_memory, say, tree, undo};
+use crate::fix_engine::plans::{
+    Draw, Tree, apply, differing, drawn, laid_out_in_memory, say, tree, undo,
+};
 
 /// Calls that change something.
 const CHANGING: [&str; 10] = [
@@ -41,7 +43,7 @@ const FAILING: [(&str, &str); 10] = [
 fn every_kind(root: &Path) -> Vec<Action> {
     let draws = [
         Draw::Config {
-            acs: true,
+            register: 1,
             mask: 0x0c,
             value: 0x0c,
         },
@@ -57,7 +59,7 @@ fn every_kind(root: &Path) -> Vec<Action> {
             value: "identity".to_owned(),
         },
         Draw::Config {
-            acs: false,
+            register: 0,
             mask: 0x7000,
             value: 0x5000,
         },
@@ -119,21 +121,13 @@ fn with_fault(root: &Path, part: &str, plan: &str, call: &str, fault: &str, nth:
 }
 
 /// Undoes, and compares with the initial state.
-fn comes_back(
-    root: &Path,
-    before: &std::collections::BTreeMap<PathBuf, (u32, Vec<u8>)>,
-    when: &str,
-) {
+fn comes_back(root: &Path, before: &Tree, when: &str) {
     match undo(root) {
         Ok(undone) => assert!(undone.whole, "{when}: {:?}", undone.steps),
         Err(Error::NothingToUndo) => {}
         Err(error) => panic!("{when}: {error}"),
     }
-    let now = tree(root);
-    let paths = now.keys().chain(before.keys());
-    let differs: Vec<&PathBuf> = paths
-        .filter(|path| now.get(*path) != before.get(*path))
-        .collect();
+    let differs = differing(&tree(root), before);
     assert!(differs.is_empty(), "{when}: {differs:?}");
 }
 

@@ -2,13 +2,16 @@
 //!
 //! [`chain`]: several steps on one file. [`hostile`]: roots with links out or unwritable. [`trust`]: which journals are
 //! trusted. [`keep`]: what a replacement keeps of a file. [`programs`]: which programs run, where, and the lock. [`killed`]:
-//! kill -9 and failing system calls. [`histories`]: random repairs and undos, killed at random.
+//! kill -9 and failing system calls. [`partial`]: programs that did part of their work, forced undos. [`histories`]: random
+//! repairs and undos, killed at random, on a machine of [`derived`].
 
 mod chain;
+mod derived;
 mod histories;
 mod hostile;
 mod keep;
 mod killed;
+mod partial;
 mod plans;
 mod programs;
 mod trust;

@@ -1,6 +1,6 @@
 //! Hand-written and random plans, and directories to apply them on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -69,9 +69,18 @@ pub fn write(path: &str, old: Option<&[u8]>, content: &str) -> Action {
     })
 }
 
+pub type Tree = BTreeMap<PathBuf, (u32, Vec<u8>)>;
+
+/// The paths at which two trees differ.
+pub fn differing(a: &Tree, b: &Tree) -> BTreeSet<PathBuf> {
+    let paths = a.keys().chain(b.keys());
+    let paths = paths.filter(|path| a.get(*path) != b.get(*path));
+    paths.cloned().collect()
+}
+
 /// Kind, permissions and content of everything below a directory, except journals.
-pub fn tree(root: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
-    fn walk(root: &Path, at: &Path, found: &mut BTreeMap<PathBuf, (u32, Vec<u8>)>) {
+pub fn tree(root: &Path) -> Tree {
+    fn walk(root: &Path, at: &Path, found: &mut Tree) {
         for entry in fs::read_dir(at).expect("a directory") {
             let path = entry.expect("an entry").path();
             let meta = fs::symlink_metadata(&path).expect("what it is");
@@ -138,7 +147,7 @@ pub fn space(noise: &[u8]) -> Vec<u8> {
     space[0x100..0x104].copy_from_slice(&0x1201_000d_u32.to_le_bytes());
     space[0x120..0x124].copy_from_slice(&0x0001_0001_u32.to_le_bytes());
     // All ones would mean that the device is gone.
-    for register in [0x48, 0x106] {
+    for register in [0x48, 0x49, 0x104, 0x105, 0x106, 0x107] {
         space[register] &= 0x7f;
     }
     space
@@ -149,19 +158,32 @@ pub const PORT: &str = "0000:02:00.0";
 /// A random change.
 #[derive(Debug, Clone)]
 pub enum Draw {
-    Config { acs: bool, mask: u16, value: u16 },
-    Write { file: usize, content: String },
-    Remove { file: usize },
-    Attribute { value: String },
+    Config {
+        register: usize,
+        mask: u32,
+        value: u32,
+    },
+    Write {
+        file: usize,
+        content: String,
+    },
+    Remove {
+        file: usize,
+    },
+    Attribute {
+        value: String,
+    },
 }
 
 pub fn draw() -> impl Strategy<Value = Draw> {
     prop_oneof![
-        (any::<bool>(), any::<u16>(), any::<u16>()).prop_map(|(acs, mask, value)| Draw::Config {
-            acs,
-            // The top bit is clear, because all ones would mean that the device is gone.
-            mask: mask & 0x7f7f,
-            value
+        (0..REGISTERS.len(), any::<u32>(), any::<u32>()).prop_map(|(register, mask, value)| {
+            Draw::Config {
+                register,
+                // The top bit of each byte is clear, because all ones would mean that the device is gone.
+                mask: mask & 0x7f7f_7f7f,
+                value,
+            }
         }),
         (0..FILES.len(), "[a-z =;\n]{0,40}")
             .prop_map(|(file, content)| Draw::Write { file, content }),
@@ -169,6 +191,15 @@ pub fn draw() -> impl Strategy<Value = Draw> {
         "[a-zA-Z]{1,8}".prop_map(|value| Draw::Attribute { value }),
     ]
 }
+
+/// Registers by capability, offset, width, and where [`space`] has them. Those of ACS overlap.
+const REGISTERS: [(Capability, u16, u8, usize); 5] = [
+    (Capability::EXPRESS, 8, 2, 0x48),
+    (Capability::ACS, 6, 2, 0x106),
+    (Capability::ACS, 6, 1, 0x106),
+    (Capability::ACS, 7, 1, 0x107),
+    (Capability::ACS, 4, 4, 0x104),
+];
 
 pub const FILES: [&str; 4] = [
     "/etc/modprobe.d/zz-gdr.conf",
@@ -193,22 +224,27 @@ pub fn drawn(root: &Path, draws: &[Draw]) -> Vec<Action> {
     let mut actions = Vec::new();
     for draw in draws {
         match draw {
-            Draw::Config { acs, mask, value } => {
-                let (capability, offset, at) = match acs {
-                    true => (Capability::ACS, 6, 0x106),
-                    false => (Capability::EXPRESS, 8, 0x48),
-                };
-                let old = u16::from_le_bytes([config[at], config[at + 1]]);
+            Draw::Config {
+                register,
+                mask,
+                value,
+            } => {
+                let (capability, offset, width, at) = REGISTERS[*register];
+                let bytes = at..at + usize::from(width);
+                let mut old = [0; 4];
+                old[..usize::from(width)].copy_from_slice(&config[bytes.clone()]);
+                let old = u32::from_le_bytes(old);
+                let mask = mask & (u32::MAX >> (32 - 8 * u32::from(width)));
                 let new = old & !mask | value & mask;
-                config[at..at + 2].copy_from_slice(&new.to_le_bytes());
+                config[bytes].copy_from_slice(&new.to_le_bytes()[..usize::from(width)]);
                 actions.push(Action::WriteConfig(ConfigWrite {
                     bdf: PORT.parse().expect("an address"),
                     capability,
                     offset,
-                    width: 2,
-                    mask: (*mask).into(),
-                    old: old.into(),
-                    new: new.into(),
+                    width,
+                    mask,
+                    old,
+                    new,
                 }));
             }
             Draw::Write { file, content } => {

@@ -58,7 +58,7 @@ fn redirecting_switch_port_fails() {
     assert!(found[0].message.starts_with(
         "The downstream port 0000:02:00.0 redirects (ReqRedir, CmpltRedir) the traffic of GPU0 and NIC0 (PIX): "
     ));
-    let command = "setpci -s 0000:02:00.0 ECAP_ACS+0x6.w=0011";
+    let command = "setpci -s 0000:02:00.0 ECAP_ACS+0x6.w=0000:000c";
     assert_eq!(fix(&found[0]), ("acs", command.to_owned()));
     assert_eq!(
         found[0].evidence[0].source,
