@@ -1,4 +1,4 @@
-//! Generated files that are committed: completions, man pages, JSON schemas, lists of checks and symptoms. A test fails if one is stale.
+//! Generated files that are committed: completions, man pages, JSON schemas, lists of checks and symptoms, pictures. A test fails if one is stale.
 
 use std::fs;
 use std::io::Write as _;
@@ -12,7 +12,7 @@ use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use gdr::check;
 
-use crate::documents;
+use crate::{documents, pictures};
 
 /// All generated files: path below the repository root, and content.
 pub fn files() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
@@ -90,6 +90,15 @@ pub fn files() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
     files.push((
         PathBuf::from("docs/symptoms.md"),
         documents::symptoms()?.into_bytes(),
+    ));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    files.push((
+        PathBuf::from("docs/pictures/doctor.svg"),
+        pictures::doctor(&root)?,
+    ));
+    files.push((
+        PathBuf::from("docs/pictures/topo.svg"),
+        pictures::topo(&root)?,
     ));
     files.push((PathBuf::from("src/pci/pci.ids.zlib"), pci_ids()?));
     Ok(files)

@@ -7,4 +7,5 @@ pub mod documents;
 pub mod generate;
 pub mod install;
 pub mod libraries;
+pub mod pictures;
 pub mod vm;

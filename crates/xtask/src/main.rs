@@ -15,7 +15,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Write completions, man pages, JSON schemas and lists
+    /// Write completions, man pages, JSON schemas, lists and pictures
     Generate {
         /// Write nothing; fail if a committed file is stale
         #[arg(long)]

@@ -1,4 +1,4 @@
-//! Shapes to SVG, without scripts, style sheets or external resources, so that simple viewers can open it.
+//! Shapes to SVG, without scripts or external resources, so that simple viewers can open it.
 
 use std::fmt::{Display, Write};
 
@@ -7,6 +7,9 @@ use super::scene::{Anchor, Frame, Ink, Label, Look, Pill, Rect, Scene, Wire};
 use super::text::FONTS;
 
 const PAPER: &str = "#f6f8fa";
+
+/// In a dark page or viewer: light becomes dark, and a hue stays. Viewers without style sheets draw it light.
+const DARK: &str = "<style>@media screen and (prefers-color-scheme:dark){svg{filter:invert(1) hue-rotate(180deg)}}</style>";
 
 /// The start of a document: size, title and background.
 pub(in crate::render) fn start(width: impl Display, height: impl Display, title: &str) -> String {
@@ -17,7 +20,7 @@ pub(in crate::render) fn start(width: impl Display, height: impl Display, title:
         r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" font-family="{}" role="img">"#,
         escape(FONTS)
     );
-    let _ = writeln!(out, "<title>{}</title>", escape(title));
+    let _ = writeln!(out, "<title>{}</title>\n{DARK}", escape(title));
     let _ = writeln!(
         out,
         r#"<rect width="{width}" height="{height}" fill="{PAPER}"/>"#

@@ -1,0 +1,141 @@
+//! The pictures of the README: what gdr prints of a recorded machine, as SVG.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use gdr::output::Filter;
+
+/// Characters in a line, and the size of one.
+const COLUMNS: usize = 100;
+const WIDTH: f64 = 8.43;
+const HEIGHT: f64 = 19.0;
+const MARGIN: f64 = 16.0;
+
+/// What gdr prints with these arguments, about a machine in `tests/recorded`.
+fn output(root: &Path, machine: &str, arguments: &[&str]) -> anyhow::Result<String> {
+    let file = root
+        .join("tests/recorded")
+        .join(machine)
+        .join("snapshot.json");
+    let file = file.to_str().context("a path that is no text")?;
+    let words = ["gdr", "--from", file];
+    let cli = gdr::cli::parse(words.iter().chain(arguments).map(OsString::from))?;
+    let (mut out, mut err) = (Filter::new(Vec::new()), Filter::new(Vec::new()));
+    let status = gdr::cmd::run(cli, &mut out, &mut err);
+    out.flush()?;
+    if out.inner().is_empty() {
+        bail!(
+            "gdr {arguments:?} ends with {status}: {}",
+            String::from_utf8_lossy(err.inner())
+        );
+    }
+    Ok(String::from_utf8(out.inner().clone())?)
+}
+
+/// The start of doctor's table, as a terminal shows it.
+pub fn doctor(root: &Path) -> anyhow::Result<Vec<u8>> {
+    let table = output(root, "vm-iommu-on", &["--color", "always", "doctor"])?;
+    let mut lines: Vec<&str> = vec!["$ sudo gdr doctor"];
+    // The verdict, the first root, and the end.
+    let (head, rest) = table.split_once("\n\n").context("a table without blocks")?;
+    lines.extend(head.lines());
+    lines.push("");
+    let block = rest.lines().enumerate();
+    let block = block.take_while(|(at, line)| *at == 0 || line.starts_with(' '));
+    lines.extend(block.map(|(_, line)| line));
+    lines.push("…");
+    let (_, steps) = table.rsplit_once("\n\n").context("a table without steps")?;
+    lines.extend(steps.lines());
+    Ok(terminal(&lines, "gdr doctor names the cause and the next step").into_bytes())
+}
+
+/// The drawing of `gdr topo`.
+pub fn topo(root: &Path) -> anyhow::Result<Vec<u8>> {
+    Ok(output(root, "vm-iommu-on", &["topo", "--format", "svg"])?.into_bytes())
+}
+
+fn terminal(lines: &[&str], title: &str) -> String {
+    let width = MARGIN.mul_add(2.0, WIDTH * COLUMNS as f64);
+    let height = MARGIN.mul_add(2.0, HEIGHT * lines.len() as f64);
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" height=\"{height:.0}\" \
+         font-family=\"ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace\" font-size=\"14\" role=\"img\">\n\
+         <title>{title}</title>\n\
+         <style>.paper{{fill:#f6f8fa;stroke:#d0d7de}}text{{fill:#1f2328;white-space:pre}}.bad{{fill:#cf222e}}.good{{fill:#1a7f37}}\
+         .fair{{fill:#9a6700}}.strong{{font-weight:600}}.dim{{fill:#656d76}}@media (prefers-color-scheme:dark){{\
+         .paper{{fill:#0d1117;stroke:#3d444d}}text{{fill:#f0f6fc}}.bad{{fill:#ff7b72}}.good{{fill:#56d364}}.fair{{fill:#e3b341}}\
+         .dim{{fill:#9198a1}}}}</style>\n\
+         <rect class=\"paper\" x=\".5\" y=\".5\" width=\"{:.0}\" height=\"{:.0}\" rx=\"8\"/>\n",
+        width - 1.0,
+        height - 1.0
+    );
+    for (at, line) in lines.iter().enumerate() {
+        let y = HEIGHT.mul_add(at as f64 + 0.8, MARGIN);
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            svg,
+            "<text x=\"{MARGIN}\" y=\"{y:.1}\" xml:space=\"preserve\">{}</text>",
+            spans(line)
+        );
+    }
+    svg + "</svg>\n"
+}
+
+/// A line with its escape sequences (ECMA-48, SGR) as spans.
+fn spans(line: &str) -> String {
+    let mut out = String::new();
+    let mut is_open = false;
+    let mut rest = line;
+    while let Some((text, tail)) = rest.split_once("\u{1b}[") {
+        out.push_str(&escaped(text));
+        let (codes, tail) = tail.split_once('m').unwrap_or((tail, ""));
+        if is_open {
+            out.push_str("</tspan>");
+        }
+        let classes: Vec<&str> = codes.split(';').filter_map(class).collect();
+        is_open = !classes.is_empty();
+        if is_open {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "<tspan class=\"{}\">", classes.join(" "));
+        }
+        rest = tail;
+    }
+    out.push_str(&escaped(rest));
+    if is_open {
+        out.push_str("</tspan>");
+    }
+    out
+}
+
+fn class(code: &str) -> Option<&'static str> {
+    match code {
+        "1" => Some("strong"),
+        "2" => Some("dim"),
+        "31" | "91" => Some("bad"),
+        "32" | "92" => Some("good"),
+        "33" | "93" => Some("fair"),
+        _ => None,
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colors_become_spans() {
+        assert_eq!(
+            spans("\u{1b}[1;31mFAIL\u{1b}[0m a<b"),
+            "<tspan class=\"strong bad\">FAIL</tspan> a&lt;b"
+        );
+    }
+}
