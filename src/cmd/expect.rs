@@ -37,7 +37,7 @@ pub fn of_files(
         let context = || name.clone();
         let expect = match Recorded::read(file).with_context(context)? {
             Recorded::Probe(saved) => {
-                derive_bandwidths(&saved.report, f64::from(options.tolerance) / 100.0)
+                derive_bandwidths(&saved.report.results, f64::from(options.tolerance) / 100.0)
             }
             Recorded::Machine(machine, _) => read(&machine, &name, err),
         };

@@ -226,7 +226,8 @@ impl Session<'_> {
                 host: report.host.name.clone(),
                 taken: Some(output::now()),
             };
-            let diff = baseline::compare(&saved.report, &report, baseline::TOLERANCE);
+            let diff =
+                baseline::compare(&saved.report.results, &report.results, baseline::TOLERANCE);
             report.baseline = Some(diff.report(saved.side, side, true));
         }
         // Of several ranks only the first one prints the report.

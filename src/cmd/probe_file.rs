@@ -4,24 +4,61 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::{anyhow, bail};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::document;
 use crate::input::json_error;
-use crate::model::{PROBE_SCHEMA, ProbeKind, ProbeReport, Side};
+use crate::model::limited::list;
+use crate::model::{PROBE_SCHEMA, ProbeKind, ProbeReport, ProbeResult, Side};
 use crate::output::{self, Document};
+
+/// Most results of a report: a saved one of this many has 64 MiB.
+const MAX_RESULTS: usize = 131_072;
 
 /// A probe's report.
 pub struct Saved {
-    pub report: ProbeReport,
+    pub report: SavedReport,
     /// Where it comes from.
     pub side: Side,
+}
+
+/// What comparisons and expectations need of a report.
+#[derive(Deserialize)]
+pub struct SavedReport {
+    pub probe: ProbeKind,
+    pub simulated: bool,
+    host: HostName,
+    #[serde(deserialize_with = "results")]
+    pub results: Vec<ProbeResult>,
+}
+
+#[derive(Deserialize)]
+struct HostName {
+    name: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct Head {
     schema: Option<String>,
     taken: Option<String>,
+}
+
+fn results<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ProbeResult>, D::Error> {
+    /// A result without its distribution, which is most of it.
+    struct Figures(ProbeResult);
+
+    impl<'de> Deserialize<'de> for Figures {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            let result = ProbeResult::deserialize(deserializer)?;
+            Ok(Self(ProbeResult {
+                histogram: Vec::new(),
+                ..result
+            }))
+        }
+    }
+
+    let results = list::<MAX_RESULTS, Figures, D>(deserializer)?;
+    Ok(results.into_iter().map(|Figures(result)| result).collect())
 }
 
 /// The report in a document; none if the document is something else.
@@ -35,11 +72,11 @@ pub fn parse(bytes: &[u8], source: &str) -> anyhow::Result<Option<Saved>> {
     if schema.as_deref() != Some(PROBE_SCHEMA) {
         return Ok(None);
     }
-    let report: ProbeReport = serde_json::from_slice(bytes)
+    let mut report: SavedReport = serde_json::from_slice(bytes)
         .map_err(|error| anyhow!("invalid {PROBE_SCHEMA}: {}", json_error(&error)))?;
     let side = Side {
         source: source.to_owned(),
-        host: report.host.name.clone(),
+        host: report.host.name.take(),
         taken,
     };
     Ok(Some(Saved { report, side }))

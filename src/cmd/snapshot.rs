@@ -101,7 +101,7 @@ fn figures(a: Saved, b: Saved) -> anyhow::Result<(Diff, Side, Side)> {
     if (a.report.probe, a.report.simulated) != (b.report.probe, b.report.simulated) {
         bail!("the files have results of different probes, or only one was simulated");
     }
-    let diff = baseline::compare(&a.report, &b.report, baseline::TOLERANCE);
+    let diff = baseline::compare(&a.report.results, &b.report.results, baseline::TOLERANCE);
     Ok((diff, a.side, b.side))
 }
 

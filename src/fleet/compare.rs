@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::isolation::{Entity, Fault};
-use super::merge::{FactKey, Fleet, Node};
+use super::merge::{Fleet, Node};
+use super::names::cut;
 use super::network::Links;
 use super::{figures, fold, natural};
 use crate::model::Order as _;
@@ -40,6 +41,9 @@ impl Fleet {
         let order = self.order();
         let majorities = self.majorities(&order);
         let differences = self.differences(&majorities);
+        let (groups, more_groups) = self.groups(&order, &majorities, &differences);
+        let (facts, more_facts) = self.facts(&order, &majorities, &differences);
+        let (own_findings, more_findings) = self.findings(&order);
         let mut report = FleetReport {
             summary: self.summary(),
             simulated: self.simulated,
@@ -52,9 +56,9 @@ impl Fleet {
                 .collect(),
             absent: self.absent.values().cloned().collect(),
             versions: self.versions(&order),
-            groups: self.groups(&order, &majorities, &differences),
-            findings: self.findings(&order),
-            facts: self.facts(&order, &majorities, &differences),
+            groups,
+            findings: own_findings,
+            facts,
             figures: figures::outliers(&self),
             network,
             links,
@@ -67,9 +71,16 @@ impl Fleet {
         report
             .absent
             .order_by(|a, b| natural(&a.node).cmp(&natural(&b.node)));
-        self.limit("groups", MAX_GROUPS, &mut report.groups);
-        self.limit("facts", MAX_FACTS, &mut report.facts);
-        self.limit("findings", MAX_FINDINGS, &mut report.findings);
+        let above = cut_off(&mut report.findings, MAX_FINDINGS);
+        for (what, more) in [
+            ("groups", more_groups),
+            ("facts", more_facts),
+            ("findings", more_findings + above),
+        ] {
+            if more > 0 {
+                self.note(format!("{more} more {what} are not listed"));
+            }
+        }
         report.notes = self.notes.into_iter().collect();
         report
     }
@@ -121,14 +132,6 @@ impl Fleet {
         }
     }
 
-    fn limit<T>(&mut self, what: &str, most: usize, list: &mut Vec<T>) {
-        let more = list.len().saturating_sub(most);
-        if more > 0 {
-            list.truncate(most);
-            self.note(format!("{more} more {what} are not listed"));
-        }
-    }
-
     /// The nodes in the order of their names.
     fn order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.nodes.len()).collect();
@@ -162,7 +165,7 @@ impl Fleet {
         let mut versions: Vec<FleetValue> = versions
             .into_iter()
             .map(|(version, nodes)| FleetValue {
-                value: self.texts.text(version).to_owned(),
+                value: self.text(version),
                 count: nodes.len(),
                 nodes: self.names(&nodes),
             })
@@ -174,29 +177,25 @@ impl Fleet {
     /// The value of most nodes for each fact; `None` for a fact that every node has differently, such as a name. Inside, `None`
     /// if most nodes have no such fact.
     fn majorities(&self, order: &[usize]) -> Vec<Option<Option<u32>>> {
-        let mut counts: Vec<HashMap<u32, (usize, usize)>> = vec![HashMap::new(); self.keys.len()];
-        let mut of_kind = vec![0_usize; self.kinds.len()];
+        let of_kind = self.nodes_of_kinds();
+        let mut all: Vec<(u32, u32, usize)> = Vec::new();
         for (rank, at) in order.iter().enumerate() {
-            let node = &self.nodes[*at];
-            for (kind, count) in of_kind.iter_mut().enumerate() {
-                *count += usize::from(node.kinds & (1 << kind) != 0);
-            }
-            for (key, value) in &node.facts {
-                let entry = counts[*key as usize].entry(*value).or_insert((0, rank));
-                entry.0 += 1;
-            }
+            let facts = self.nodes[*at].facts.iter();
+            all.extend(facts.map(|(key, value)| (*key, *value, rank)));
         }
-        let majority = |(key, counts): (&FactKey, HashMap<u32, (usize, usize)>)| {
-            let total = of_kind[usize::from(key.kind)];
-            let known: usize = counts.values().map(|(count, _)| count).sum();
-            let absent = total.saturating_sub(known);
+        all.sort_unstable();
+        let mut majorities = vec![None; self.keys.len()];
+        for of_key in all.chunk_by(|a, b| a.0 == b.0) {
+            let key = of_key[0].0 as usize;
+            let total = of_kind[usize::from(self.keys[key].kind)];
+            let absent = total.saturating_sub(of_key.len());
+            let values = of_key.chunk_by(|a, b| a.1 == b.1);
+            let distinct = values.clone().count() + usize::from(absent > 0);
             // Of equally frequent values that of the first node.
-            let first = |(value, (count, rank)): (&u32, &(usize, usize))| {
-                (*count, std::cmp::Reverse(*rank), *value)
+            let first = |nodes: &[(u32, u32, usize)]| {
+                (nodes.len(), std::cmp::Reverse(nodes[0].2), nodes[0].1)
             };
-            let best = counts.iter().map(first).max();
-            let distinct = counts.len() + usize::from(absent > 0);
-            match best {
+            majorities[key] = match values.map(first).max() {
                 Some((count, ..)) if absent > count => {
                     (distinct < 3 || absent * 2 > total).then_some(None)
                 }
@@ -204,36 +203,43 @@ impl Fleet {
                     (distinct < 3 || count * 2 > total).then_some(Some(value))
                 }
                 None => None,
-            }
-        };
-        self.keys.iter().zip(counts).map(majority).collect()
+            };
+        }
+        majorities
+    }
+
+    /// Number of nodes with a document of each kind.
+    fn nodes_of_kinds(&self) -> Vec<usize> {
+        let has = |kind: usize| move |node: &&Node| node.kinds & (1 << kind) != 0;
+        (0..self.kinds.len())
+            .map(|kind| self.nodes.iter().filter(has(kind)).count())
+            .collect()
     }
 
     /// Of each node the facts that are not as those of most nodes; a value of `None` is a fact that it lacks.
     fn differences(&self, majorities: &[Option<Option<u32>>]) -> Vec<Vec<(u32, Option<u32>)>> {
+        // Facts that most nodes have. A node is compared with these and with its own, not with those that others have.
+        let mut common: Vec<Vec<u32>> = vec![Vec::new(); self.kinds.len()];
+        for ((key, number), majority) in self.keys.iter().zip(0..).zip(majorities) {
+            if matches!(majority, Some(Some(_))) {
+                common[usize::from(key.kind)].push(number);
+            }
+        }
         let of_node = |node: &Node| {
             let mut facts = node.facts.clone();
             facts.sort_unstable();
-            let mut own = facts.iter().copied().peekable();
-            let mut differences = Vec::new();
-            for (key, majority) in majorities.iter().enumerate() {
-                let key = u32::try_from(key).unwrap_or(u32::MAX);
-                let mut values = Vec::new();
-                while let Some((_, value)) = own.next_if(|(known, _)| *known == key) {
-                    values.push(value);
-                }
-                let has_kind = node.kinds & (1 << self.keys[key as usize].kind) != 0;
-                match majority {
-                    Some(majority) if has_kind => match (values.as_slice(), majority) {
-                        ([], Some(_)) => differences.push((key, None)),
-                        (values, majority) => {
-                            let other = values.iter().filter(|value| Some(**value) != *majority);
-                            differences.extend(other.map(|value| (key, Some(*value))));
-                        }
-                    },
-                    _ => {}
-                }
-            }
+            let has = |key: &u32| facts.binary_search_by_key(key, |(key, _)| *key).is_ok();
+            let kinds = common.iter().zip(0..);
+            let kinds = kinds.filter(|(_, kind)| node.kinds & (1 << kind) != 0);
+            let mut differences: Vec<(u32, Option<u32>)> = kinds
+                .flat_map(|(keys, _)| keys.iter().filter(|key| !has(key)))
+                .map(|key| (*key, None))
+                .collect();
+            let others = facts.iter().filter(|(key, value)| {
+                majorities[*key as usize].is_some_and(|majority| majority != Some(*value))
+            });
+            differences.extend(others.map(|(key, value)| (*key, Some(*value))));
+            differences.sort_unstable();
             differences
         };
         self.nodes.iter().map(of_node).collect()
@@ -242,22 +248,23 @@ impl Fleet {
     /// Words for a fact.
     fn fact_name(&self, key: u32) -> String {
         let key = &self.keys[key as usize];
-        let (id, subject) = (self.texts.text(key.id), self.texts.text(key.subject));
+        let (id, subject) = (self.text(key.id), self.text(key.subject));
         let kind = &self.kinds[usize::from(key.kind)];
         let probe = if kind == "doctor" {
             String::new()
         } else {
             format!("{kind}: ")
         };
-        match (id, key.source) {
-            ("host", _) => subject.to_owned(),
-            (_, Some(source)) => format!("{probe}{id}, {subject}: {}", self.texts.text(source)),
+        match (id.as_str(), key.source) {
+            ("host", _) => subject,
+            (_, Some(source)) => format!("{probe}{id}, {subject}: {}", self.text(source)),
             (_, None) => format!("{probe}{id}, {subject}"),
         }
     }
 
-    fn text(&self, value: Option<u32>) -> Option<String> {
-        value.map(|value| self.texts.text(value).to_owned())
+    /// The text, up to its limit.
+    fn text(&self, number: u32) -> String {
+        cut(self.texts.text(number))
     }
 
     fn groups(
@@ -265,7 +272,7 @@ impl Fleet {
         order: &[usize],
         majorities: &[Option<Option<u32>>],
         differences: &[Vec<(u32, Option<u32>)>],
-    ) -> Vec<NodeGroup> {
+    ) -> (Vec<NodeGroup>, usize) {
         type Alike<'a> = (FleetState, &'a [(u32, Option<u32>)]);
         let mut groups: HashMap<Alike<'_>, Vec<usize>> = HashMap::new();
         for at in order {
@@ -279,6 +286,7 @@ impl Fleet {
             .map(|(rank, at)| (*at, rank))
             .collect();
         groups.order_by_key(|(_, nodes)| (std::cmp::Reverse(nodes.len()), rank[&nodes[0]]));
+        let more = cut_off(&mut groups, MAX_GROUPS);
         let group = |((state, differences), nodes): (Alike<'_>, Vec<usize>)| NodeGroup {
             count: nodes.len(),
             nodes: self.names(&nodes),
@@ -288,13 +296,19 @@ impl Fleet {
                 .take(MAX_DIFFERENCES)
                 .map(|(key, value)| FleetDifference {
                     fact: self.fact_name(*key),
-                    value: self.text(*value),
-                    majority: self.text(majorities[*key as usize].flatten()),
+                    value: value.map(|value| self.text(value)),
+                    majority: self.majority(majorities, *key),
                 })
                 .collect(),
             more: differences.len().saturating_sub(MAX_DIFFERENCES),
         };
-        groups.into_iter().map(group).collect()
+        (groups.into_iter().map(group).collect(), more)
+    }
+
+    fn majority(&self, majorities: &[Option<Option<u32>>], key: u32) -> Option<String> {
+        majorities[key as usize]
+            .flatten()
+            .map(|value| self.text(value))
     }
 
     /// Facts that some nodes do not share, those with the fewest exceptions first.
@@ -303,84 +317,95 @@ impl Fleet {
         order: &[usize],
         majorities: &[Option<Option<u32>>],
         differences: &[Vec<(u32, Option<u32>)>],
-    ) -> Vec<FleetFact> {
-        let mut others: BTreeMap<u32, BTreeMap<Option<u32>, Vec<usize>>> = BTreeMap::new();
+    ) -> (Vec<FleetFact>, usize) {
+        let of_kind = self.nodes_of_kinds();
+        let mut others: Vec<(u32, Option<u32>, usize)> = Vec::new();
         for at in order {
-            for (key, value) in &differences[*at] {
-                others
-                    .entry(*key)
-                    .or_default()
-                    .entry(*value)
-                    .or_default()
-                    .push(*at);
-            }
+            let own = differences[*at].iter();
+            others.extend(own.map(|(key, value)| (*key, *value, *at)));
         }
-        let fact = |(key, values): (u32, BTreeMap<Option<u32>, Vec<usize>>)| {
-            let mut outliers: Vec<FleetValue> = values
-                .into_iter()
-                .map(|(value, nodes)| FleetValue {
-                    value: self.text(value).unwrap_or_else(|| "none".to_owned()),
-                    count: nodes.len(),
-                    nodes: self.names(&nodes),
-                })
-                .collect();
-            outliers.order_by_key(|value| std::cmp::Reverse(value.count));
-            let kind = self.keys[key as usize].kind;
-            let total = self
-                .nodes
-                .iter()
-                .filter(|node| node.kinds & (1 << kind) != 0)
-                .count();
-            let different: usize = outliers.iter().map(|value| value.count).sum();
-            outliers.truncate(MAX_VALUES);
+        others.sort_unstable();
+        let with_count = |others| {
+            let others: &[(u32, Option<u32>, usize)] = others;
+            let total = of_kind[usize::from(self.keys[others[0].0 as usize].kind)];
+            (total.saturating_sub(others.len()), others)
+        };
+        let mut facts: Vec<_> = others.chunk_by(|a, b| a.0 == b.0).map(with_count).collect();
+        facts.order_by_key(|(count, _)| std::cmp::Reverse(*count));
+        let more = cut_off(&mut facts, MAX_FACTS);
+        let fact = |(count, others): (usize, &[(u32, Option<u32>, usize)])| {
+            let mut values: Vec<_> = others.chunk_by(|a, b| a.1 == b.1).collect();
+            values.order_by_key(|nodes| std::cmp::Reverse(nodes.len()));
+            values.truncate(MAX_VALUES);
+            let outlier = |nodes: &[(u32, Option<u32>, usize)]| FleetValue {
+                value: nodes[0]
+                    .1
+                    .map_or_else(|| "none".to_owned(), |value| self.text(value)),
+                count: nodes.len(),
+                nodes: self.names(nodes.iter().map(|(.., at)| at)),
+            };
+            let key = others[0].0;
             FleetFact {
                 fact: self.fact_name(key),
-                majority: self.text(majorities[key as usize].flatten()),
-                count: total.saturating_sub(different),
-                outliers,
+                majority: self.majority(majorities, key),
+                count,
+                outliers: values.into_iter().map(outlier).collect(),
             }
         };
-        let mut facts: Vec<FleetFact> = others.into_iter().map(fact).collect();
-        facts.order_by_key(|fact| std::cmp::Reverse(fact.count));
-        facts
+        (facts.into_iter().map(fact).collect(), more)
     }
 
     /// What failed, warned or is open, with its nodes; failures first, then the most frequent.
-    fn findings(&self, order: &[usize]) -> Vec<FleetFinding> {
-        let mut found: BTreeMap<(usize, u32, u32), Vec<usize>> = BTreeMap::new();
+    fn findings(&self, order: &[usize]) -> (Vec<FleetFinding>, usize) {
+        let mut all: Vec<(u8, u32, u32, usize)> = Vec::new();
         for at in order {
             for (key, value) in &self.nodes[*at].facts {
-                let fact = &self.keys[*key as usize];
-                let rank = match self.texts.text(*value).split_once(": ") {
-                    _ if fact.source.is_some() || self.texts.text(fact.id) == "host" => None,
-                    Some(("fail", _)) => Some(0),
-                    Some(("unknown", _)) => Some(1),
-                    Some(("warn", _)) => Some(2),
-                    _ => None,
-                };
-                if let Some(rank) = rank {
-                    found.entry((rank, *key, *value)).or_default().push(*at);
+                if let Some(rank) = self.rank(*key, *value) {
+                    all.push((rank, *key, *value, *at));
                 }
             }
         }
-        let mut findings: Vec<(usize, FleetFinding)> = found
-            .into_iter()
-            .map(|((rank, key, value), nodes)| {
-                let fact = &self.keys[key as usize];
-                let text = self.texts.text(value);
-                let (outcome, message) = text.split_once(": ").unwrap_or(("", text));
-                let finding = FleetFinding {
-                    id: self.texts.text(fact.id).to_owned(),
-                    outcome: outcome.to_owned(),
-                    subject: self.texts.text(fact.subject).to_owned(),
-                    message: message.to_owned(),
-                    count: nodes.len(),
-                    nodes: self.names(&nodes),
-                };
-                (rank, finding)
-            })
+        all.sort_unstable();
+        let mut found: Vec<_> = all
+            .chunk_by(|a, b| (a.0, a.1, a.2) == (b.0, b.1, b.2))
             .collect();
-        findings.order_by_key(|(rank, finding)| (*rank, std::cmp::Reverse(finding.count)));
-        findings.into_iter().map(|(_, finding)| finding).collect()
+        found.order_by_key(|nodes| (nodes[0].0, std::cmp::Reverse(nodes.len())));
+        let more = cut_off(&mut found, MAX_FINDINGS);
+        let finding = |nodes: &[(u8, u32, u32, usize)]| {
+            let (_, key, value, _) = nodes[0];
+            let fact = &self.keys[key as usize];
+            let text = self.texts.text(value);
+            let (outcome, message) = text.split_once(": ").unwrap_or(("", text));
+            FleetFinding {
+                id: self.text(fact.id),
+                outcome: outcome.to_owned(),
+                subject: self.text(fact.subject),
+                message: cut(message),
+                count: nodes.len(),
+                nodes: self.names(nodes.iter().map(|(.., at)| at)),
+            }
+        };
+        (found.into_iter().map(finding).collect(), more)
     }
+
+    /// How urgent a fact is, 0 the most; none if it says that all is well.
+    fn rank(&self, key: u32, value: u32) -> Option<u8> {
+        let fact = &self.keys[key as usize];
+        if fact.source.is_some() || self.texts.text(fact.id) == "host" {
+            return None;
+        }
+        match self.texts.text(value).split_once(": ")?.0 {
+            "fail" => Some(0),
+            "unknown" => Some(1),
+            "warn" => Some(2),
+            _ => None,
+        }
+    }
+}
+
+/// Cuts a list, and returns how many are left out.
+fn cut_off<T>(list: &mut Vec<T>, most: usize) -> usize {
+    let more = list.len().saturating_sub(most);
+    list.truncate(most);
+    more
 }

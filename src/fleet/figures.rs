@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::heat::share_map;
 use super::isolation::median;
 use super::merge::{Fleet, Series};
+use super::names::cut;
 use super::natural;
 use crate::model::Order as _;
 use crate::model::{FleetFigure, FleetLink, GIGABYTES_PER_SECOND, HeatMap, MICROSECONDS};
@@ -25,7 +26,7 @@ const TO: &str = " > ";
 
 /// Figures that are worse than those of the other nodes, the worst first.
 pub fn outliers(fleet: &Fleet) -> Vec<FleetFigure> {
-    let mut outliers = Vec::new();
+    let mut outliers: Vec<(f64, f64, u32, f64, &Series)> = Vec::new();
     for series in fleet
         .series
         .iter()
@@ -37,9 +38,9 @@ pub fn outliers(fleet: &Fleet) -> Vec<FleetFigure> {
         };
         let mut deviations: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
         let spread = DEVIATION * median(&mut deviations).unwrap_or(0.0);
-        let unit = fleet.texts.text(series.unit);
+        let is_time = fleet.texts.text(series.unit) == MICROSECONDS;
         for (node, value) in &series.values {
-            let worse = if unit == MICROSECONDS {
+            let worse = if is_time {
                 value - middle
             } else {
                 middle - value
@@ -47,26 +48,28 @@ pub fn outliers(fleet: &Fleet) -> Vec<FleetFigure> {
             if worse <= middle * LOSS || worse <= spread * DEVIATIONS {
                 continue;
             }
-            outliers.push(FleetFigure {
-                node: fleet.nodes[*node as usize].name.clone(),
-                subject: fleet.texts.text(series.subject).to_owned(),
-                name: fleet.texts.text(series.name).to_owned(),
-                bytes: series.bytes,
-                unit: unit.to_owned(),
-                value: *value,
-                median: middle,
-                nodes: series.values.len(),
-                loss: 100.0 * worse / middle,
-            });
+            outliers.push((100.0 * worse / middle, middle, *node, *value, series));
         }
     }
-    outliers.order_by(|a, b| {
-        b.loss
-            .total_cmp(&a.loss)
-            .then_with(|| natural(&a.node).cmp(&natural(&b.node)))
+    let name = |node: u32| fleet.nodes[node as usize].name.as_str();
+    outliers.order_by(|(loss, _, node, ..), (other, _, of, ..)| {
+        other
+            .total_cmp(loss)
+            .then_with(|| natural(name(*node)).cmp(&natural(name(*of))))
     });
     outliers.truncate(MAX_OUTLIERS);
-    outliers
+    let figure = |(loss, median, node, value, series): (f64, f64, u32, f64, &Series)| FleetFigure {
+        node: name(node).to_owned(),
+        subject: cut(fleet.texts.text(series.subject)),
+        name: cut(fleet.texts.text(series.name)),
+        bytes: series.bytes,
+        unit: cut(fleet.texts.text(series.unit)),
+        value,
+        median,
+        nodes: series.values.len(),
+        loss,
+    };
+    outliers.into_iter().map(figure).collect()
 }
 
 /// Bandwidths of links, of each the one with the most bytes.
@@ -89,9 +92,24 @@ fn links(fleet: &Fleet) -> Vec<(&Series, (&str, &str))> {
     links
 }
 
-/// Every link with its bandwidth as a share of the usual: the median of all nodes, or of all links of the same name where a link
-/// exists only once.
-fn shares(fleet: &Fleet) -> Vec<FleetLink> {
+/// A link of a node.
+struct Link<'a> {
+    node: u32,
+    from: &'a str,
+    to: &'a str,
+    name: u32,
+    value: f64,
+    median: f64,
+}
+
+impl Link<'_> {
+    fn share(&self) -> f64 {
+        self.value / self.median
+    }
+}
+
+/// Every link with the usual bandwidth: the median of all nodes, or of all links of the same name where a link exists only once.
+fn shares(fleet: &Fleet) -> Vec<Link<'_>> {
     let links = links(fleet);
     let mut by_name: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for (series, _) in &links {
@@ -106,17 +124,16 @@ fn shares(fleet: &Fleet) -> Vec<FleetLink> {
     for (series, (from, to)) in links {
         let mut values: Vec<f64> = series.values.iter().map(|(_, value)| *value).collect();
         let own = median(&mut values).filter(|_| series.values.len() >= FEWEST);
-        let Some(usual) = own.or_else(|| usual.get(&series.name).copied()) else {
+        let Some(median) = own.or_else(|| usual.get(&series.name).copied()) else {
             continue;
         };
-        all.extend(series.values.iter().map(|(node, value)| FleetLink {
-            node: fleet.nodes[*node as usize].name.clone(),
-            from: from.to_owned(),
-            to: to.to_owned(),
-            name: fleet.texts.text(series.name).to_owned(),
+        all.extend(series.values.iter().map(|(node, value)| Link {
+            node: *node,
+            from,
+            to,
+            name: series.name,
             value: *value,
-            median: usual,
-            share: value / usual,
+            median,
         }));
     }
     all
@@ -125,16 +142,23 @@ fn shares(fleet: &Fleet) -> Vec<FleetLink> {
 /// The worst links.
 pub fn worst_links(fleet: &Fleet) -> Vec<FleetLink> {
     let mut all = shares(fleet);
-    all.order_by(|a, b| a.share.total_cmp(&b.share));
+    all.order_by(|a, b| a.share().total_cmp(&b.share()));
     all.truncate(WORST);
-    all
+    let link = |link: Link<'_>| FleetLink {
+        node: fleet.nodes[link.node as usize].name.clone(),
+        from: cut(link.from),
+        to: cut(link.to),
+        name: cut(fleet.texts.text(link.name)),
+        value: link.value,
+        median: link.median,
+        share: link.share(),
+    };
+    all.into_iter().map(link).collect()
 }
 
 /// The worst share of each pair, as a matrix.
 pub fn heat_map(fleet: &Fleet) -> Option<HeatMap> {
     let links = shares(fleet);
-    let pairs = links
-        .iter()
-        .map(|link| (link.from.as_str(), link.to.as_str(), link.share));
+    let pairs = links.iter().map(|link| (link.from, link.to, link.share()));
     share_map(&pairs.collect::<Vec<_>>())
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use super::names::cut;
 use super::natural;
 use crate::model::{HeatMap, Order as _};
 
@@ -28,8 +29,8 @@ pub fn share_map(links: &[(&str, &str, f64)]) -> Option<HeatMap> {
     let names: Vec<String> = ends
         .chunks(step)
         .map(|chunk| match chunk {
-            [first, .., last] => format!("{first} \u{2026} {last}"),
-            chunk => chunk.concat(),
+            [first, .., last] => format!("{} \u{2026} {}", cut(first), cut(last)),
+            chunk => cut(&chunk.concat()),
         })
         .collect();
     let mut cells = vec![vec![None; names.len()]; names.len()];

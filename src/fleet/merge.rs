@@ -1,10 +1,13 @@
 //! Takes in the reports of nodes, one at a time: each is reduced to numbers of interned texts and figures, so the memory does
 //! not grow with the documents.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
-use super::document::{Document, Figure, Finding};
+use super::document::{self, Change, Device, Figure, Finding, Head, Host, Part};
 use super::network::Links;
+use crate::input::json_error;
 use crate::model::{
     Absence, AbsentNode, BYTES, FleetState, MICROSECONDS, Outcome, PROBE_SCHEMA, ProbeVerdict,
     ReadyState, Severity,
@@ -15,7 +18,7 @@ const TOPO_SCHEMA: &str = "gdr.topo/1";
 /// Schema of the doctor's reports.
 pub const DOCTOR_SCHEMA: &str = "gdr.doctor/1";
 
-/// Most facts and figures of one document; further ones are left out, with a note.
+/// Most facts and most figures of one document; further ones are left out, with a note.
 const MAX_FACTS: usize = 100_000;
 
 /// Checks whose evidence changes by itself: idle links, counters, memory in use.
@@ -79,11 +82,29 @@ pub(super) struct Series {
     pub values: Vec<(u32, f64)>,
 }
 
+/// What is taken in of one document.
+struct Intake {
+    node: u32,
+    kind: u8,
+    facts: Vec<(u32, u32)>,
+    /// Number of figures.
+    figures: usize,
+    /// Facts or figures were left out.
+    is_cut: bool,
+    state: FleetState,
+}
+
+impl Intake {
+    fn at_least(&mut self, state: FleetState) {
+        self.state = self.state.max(state);
+    }
+}
+
 /// Texts by number; each is kept once.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
-    all: Vec<Box<str>>,
-    numbers: HashMap<Box<str>, u32>,
+    all: Vec<Arc<str>>,
+    numbers: HashMap<Arc<str>, u32>,
 }
 
 impl Texts {
@@ -92,8 +113,9 @@ impl Texts {
             return *number;
         }
         let number = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
-        self.all.push(text.into());
-        self.numbers.insert(text.into(), number);
+        let text: Arc<str> = text.into();
+        self.all.push(Arc::clone(&text));
+        self.numbers.insert(text, number);
         number
     }
 
@@ -139,23 +161,24 @@ impl Fleet {
                 "its report is empty: gdr ended before it could write one",
             );
         }
-        let document: Document<'_> = match serde_json::from_slice(json) {
-            Ok(document) => document,
+        // Before anything is taken in, because a report counts whole or not at all.
+        let checked = serde_json::from_slice(json).and_then(|head: Head<'_>| {
+            document::parts(json, &mut |_| ())?;
+            Ok(head)
+        });
+        let head = match checked {
+            Ok(head) => head,
             Err(error) if error.is_eof() => {
                 let reason =
                     "its report is cut off: gdr ended while it wrote, or the copy is incomplete";
                 return self.absent(name, Absence::Ended, reason);
             }
             Err(error) => {
-                let place = format!("line {}, column {}", error.line(), error.column());
-                return self.absent(
-                    name,
-                    Absence::Invalid,
-                    format!("its report is no valid JSON of gdr doctor, topo or probe: {place}"),
-                );
+                let reason = format!("gdr cannot read its report: {}", json_error(&error));
+                return self.absent(name, Absence::Invalid, reason);
             }
         };
-        let kind = match (document.schema.as_ref(), document.probe) {
+        let kind = match (head.schema.as_ref(), head.probe) {
             (DOCTOR_SCHEMA, _) => "doctor".to_owned(),
             (PROBE_SCHEMA, Some(probe)) => format!("probe {}", probe.name()),
             (TOPO_SCHEMA, _) => "topo".to_owned(),
@@ -166,7 +189,7 @@ impl Fleet {
             {
                 let reason = format!(
                     "another gdr ({}) wrote it, with a schema that this gdr does not read",
-                    document.gdr
+                    head.gdr
                 );
                 return self.absent(name, Absence::Version, reason);
             }
@@ -178,70 +201,71 @@ impl Fleet {
                 );
             }
         };
-        self.document(node, source, &document, &kind);
+        self.document(node, source, &head, &kind, json);
     }
 
-    fn document(&mut self, node: Option<&str>, source: &str, document: &Document<'_>, kind: &str) {
+    fn document(
+        &mut self,
+        node: Option<&str>,
+        source: &str,
+        head: &Head<'_>,
+        kind: &str,
+        json: &[u8],
+    ) {
         let Some(kind) = self.kind(kind) else {
             return;
         };
-        let at = self.node(node, source, document, kind);
-        let version = self.texts.number(&document.gdr);
-        self.simulated |= document.simulated;
-        let mut facts = Vec::new();
-        if document.probe.is_none() {
-            self.add_host(document, kind, &mut facts);
+        let at = self.node(node, source, head, kind);
+        let version = self.texts.number(&head.gdr);
+        self.simulated |= head.simulated;
+        let mut intake = Intake {
+            node: u32::try_from(at).unwrap_or(u32::MAX),
+            kind,
+            facts: Vec::new(),
+            figures: 0,
+            is_cut: false,
+            state: match head.complete {
+                true => FleetState::Ok,
+                false => FleetState::Undetermined,
+            },
+        };
+        if head.probe.is_none() {
+            self.add_host(&head.host, &mut intake);
         }
-        self.add_topology(document, kind, &mut facts);
-        let mut state = self.add_findings(&document.findings, kind, &mut facts);
-        for readiness in &document.readiness {
-            let is_open = readiness.state == ReadyState::Undetermined;
-            state = state.max(if is_open {
-                FleetState::Undetermined
-            } else {
-                FleetState::Ok
-            });
-            let word = format!("{:?}", readiness.state);
-            self.fact(&mut facts, kind, ("ready", &readiness.profile, None), &word);
-        }
-        state = state.max(self.add_results(&document.results, at, kind, &mut facts));
-        for change in document
-            .baseline
-            .iter()
-            .flat_map(|baseline| &baseline.changes)
-        {
-            if change
-                .figure
-                .as_ref()
-                .is_some_and(|figure| figure.regression)
-            {
-                let value = |text: &Option<std::borrow::Cow<'_, str>>| {
-                    text.as_deref().unwrap_or("none").to_owned()
-                };
-                let text = format!(
-                    "fail: worse than its baseline: {}, was {}",
-                    value(&change.b),
-                    value(&change.a)
-                );
-                self.fact(&mut facts, kind, (&change.fact, &change.area, None), &text);
-                state = FleetState::Failed;
-            }
-        }
-        if !document.complete {
-            state = state.max(FleetState::Undetermined);
-        }
-        if facts.len() > MAX_FACTS {
-            facts.truncate(MAX_FACTS);
+        // It was read to its end before.
+        let _ = document::parts(json, &mut |part| self.part(part, &mut intake));
+        if intake.is_cut {
             self.note(format!(
-                "{}: only the first {MAX_FACTS} facts were compared",
+                "{}: only the first {MAX_FACTS} facts and figures were compared",
                 self.nodes[at].name
             ));
         }
-        facts.shrink_to_fit();
+        intake.facts.shrink_to_fit();
         let node = &mut self.nodes[at];
-        node.state = node.state.max(state);
+        node.state = node.state.max(intake.state);
         node.version = version;
-        node.facts.append(&mut facts);
+        node.facts.append(&mut intake.facts);
+    }
+
+    fn part(&mut self, part: Part<'_>, intake: &mut Intake) {
+        match part {
+            Part::Readiness(readiness) => {
+                if readiness.state == ReadyState::Undetermined {
+                    intake.at_least(FleetState::Undetermined);
+                }
+                let word = format!("{:?}", readiness.state);
+                self.fact(intake, ("ready", &readiness.profile), &word);
+            }
+            Part::Finding(finding) => self.add_finding(&finding, intake),
+            Part::Figure(figure) => self.add_result(&figure, intake),
+            Part::Device(device) => self.add_device(&device, intake),
+            // Each path stands in two rows.
+            Part::Path(from, to, class) if to > from => {
+                self.fact(intake, ("path", &format!("{from} to {to}")), class);
+            }
+            Part::Path(..) => {}
+            Part::Change(change) => self.add_change(&change, intake),
+        }
     }
 
     fn kind(&mut self, name: &str) -> Option<u8> {
@@ -258,18 +282,8 @@ impl Fleet {
     }
 
     /// The node of a document. Two documents of one kind are of two nodes, whatever their names.
-    fn node(
-        &mut self,
-        node: Option<&str>,
-        source: &str,
-        document: &Document<'_>,
-        kind: u8,
-    ) -> usize {
-        let host = document
-            .host
-            .name
-            .as_deref()
-            .filter(|name| !name.is_empty());
+    fn node(&mut self, node: Option<&str>, source: &str, head: &Head<'_>, kind: u8) -> usize {
+        let host = head.host.name.as_deref().filter(|name| !name.is_empty());
         let plain = node.or(host).unwrap_or(source).to_owned();
         let has_kind = |name: &str| {
             let known = self.by_name.get(name).and_then(|at| self.nodes.get(*at));
@@ -290,32 +304,35 @@ impl Fleet {
         at
     }
 
-    fn fact(
-        &mut self,
-        facts: &mut Vec<(u32, u32)>,
-        kind: u8,
-        key: (&str, &str, Option<&str>),
-        value: &str,
-    ) {
+    fn fact(&mut self, intake: &mut Intake, key: (&str, &str), value: &str) {
+        let key = (self.texts.number(key.0), self.texts.number(key.1), None);
+        self.numbered_fact(intake, key, value);
+    }
+
+    /// A fact whose check, subject and source have numbers.
+    fn numbered_fact(&mut self, intake: &mut Intake, key: (u32, u32, Option<u32>), value: &str) {
+        if intake.facts.len() == MAX_FACTS {
+            intake.is_cut = true;
+            return;
+        }
         let (id, subject, source) = key;
         let key = FactKey {
-            kind,
-            id: self.texts.number(id),
-            subject: self.texts.number(subject),
-            source: source.map(|source| self.texts.number(source)),
+            kind: intake.kind,
+            id,
+            subject,
+            source,
         };
         let keys = &mut self.keys;
         let number = *self.by_key.entry(key).or_insert_with(|| {
             keys.push(key);
             u32::try_from(keys.len() - 1).unwrap_or(u32::MAX)
         });
-        facts.push((number, self.texts.number(value)));
+        intake.facts.push((number, self.texts.number(value)));
     }
 
-    fn add_host(&mut self, document: &Document<'_>, kind: u8, facts: &mut Vec<(u32, u32)>) {
-        let host = &document.host;
+    fn add_host(&mut self, host: &Host<'_>, intake: &mut Intake) {
         let number = |number: Option<u64>| number.map(|number| number.to_string());
-        let text = |text: &Option<std::borrow::Cow<'_, str>>| text.as_deref().map(str::to_owned);
+        let text = |text: &Option<Cow<'_, str>>| text.as_deref().map(str::to_owned);
         for (what, value) in [
             ("system", text(&host.os)),
             ("kernel", text(&host.kernel)),
@@ -324,126 +341,115 @@ impl Fleet {
             // Equal machines differ by a few MiB.
             (
                 "memory, GiB",
-                number(host.memory.map(|bytes| (bytes + (1 << 29)) >> 30)),
+                number(host.memory.map(|bytes| bytes.saturating_add(1 << 29) >> 30)),
             ),
         ] {
             if let Some(value) = value {
-                self.fact(facts, kind, ("host", what, None), &value);
+                self.fact(intake, ("host", what), &value);
             }
         }
     }
 
-    fn add_topology(&mut self, document: &Document<'_>, kind: u8, facts: &mut Vec<(u32, u32)>) {
-        for device in &document.devices {
-            let place = device.bdf.as_deref().unwrap_or("no PCI function");
-            let numa = device
-                .numa
-                .map_or("none".to_owned(), |numa| numa.to_string());
-            let links = device
-                .nvlinks
-                .map_or("unknown".to_owned(), |links| links.to_string());
+    fn add_device(&mut self, device: &Device<'_>, intake: &mut Intake) {
+        let place = device.bdf.as_deref().unwrap_or("no PCI function");
+        let numa = device
+            .numa
+            .map_or("none".to_owned(), |numa| numa.to_string());
+        let links = device
+            .nvlinks
+            .map_or("unknown".to_owned(), |links| links.to_string());
+        let value = format!(
+            "{} at {place}, NUMA node {numa}, NVLinks {links}",
+            device.label
+        );
+        self.fact(intake, ("device", &device.name), &value);
+    }
+
+    fn add_finding(&mut self, finding: &Finding<'_>, intake: &mut Intake) {
+        let outcome = match finding.outcome {
+            Outcome::Fail => "fail",
+            Outcome::Warn => "warn",
+            Outcome::Unknown if finding.severity == Severity::Error => "unknown",
+            Outcome::Unknown => "not known",
+            Outcome::Pass => "pass",
+            Outcome::Info => "info",
+            Outcome::Skip => "skip",
+        };
+        intake.at_least(match outcome {
+            "fail" => FleetState::Failed,
+            "unknown" => FleetState::Undetermined,
+            _ => FleetState::Ok,
+        });
+        let value = format!("{outcome}: {}", finding.message);
+        // Once for all evidence, because a subject may be long.
+        let id = self.texts.number(&finding.id);
+        let subject = self.texts.number(&finding.subject);
+        self.numbered_fact(intake, (id, subject, None), &value);
+        if VOLATILE.contains(&finding.id.as_ref()) {
+            return;
+        }
+        for evidence in &finding.evidence {
+            let source = self.texts.number(&evidence.source);
+            self.numbered_fact(intake, (id, subject, Some(source)), &evidence.value);
+        }
+    }
+
+    fn add_change(&mut self, change: &Change<'_>, intake: &mut Intake) {
+        let figure = change.figure.as_ref();
+        if !figure.is_some_and(|figure| figure.regression) {
+            return;
+        }
+        let value = |text: &Option<Cow<'_, str>>| text.as_deref().unwrap_or("none").to_owned();
+        let text = format!(
+            "fail: worse than its baseline: {}, was {}",
+            value(&change.b),
+            value(&change.a)
+        );
+        self.fact(intake, (&change.fact, &change.area), &text);
+        intake.at_least(FleetState::Failed);
+    }
+
+    fn add_result(&mut self, result: &Figure<'_>, intake: &mut Intake) {
+        let failed = match result.verdict {
+            ProbeVerdict::Wrong => true,
+            ProbeVerdict::Impossible => result.required,
+            _ => false,
+        };
+        if failed {
+            intake.at_least(FleetState::Failed);
+        }
+        if matches!(
+            result.verdict,
+            ProbeVerdict::Wrong | ProbeVerdict::Impossible | ProbeVerdict::Slow
+        ) {
+            let word = if failed { "fail" } else { "warn" };
+            let reason = result.reason.as_deref().unwrap_or("no reason was given");
             let value = format!(
-                "{} at {place}, NUMA node {numa}, NVLinks {links}",
-                device.label
+                "{word}: {}: {reason}",
+                result.verdict.word(result.median.is_some())
             );
-            self.fact(facts, kind, ("device", &device.name, None), &value);
-        }
-        for (from, row) in &document.matrix {
-            for (to, class) in row.iter().filter(|(to, _)| *to > from) {
-                self.fact(
-                    facts,
-                    kind,
-                    ("path", &format!("{from} to {to}"), None),
-                    class,
-                );
-            }
-        }
-    }
-
-    fn add_findings(
-        &mut self,
-        findings: &[Finding<'_>],
-        kind: u8,
-        facts: &mut Vec<(u32, u32)>,
-    ) -> FleetState {
-        let mut state = FleetState::Ok;
-        for finding in findings {
-            let outcome = match finding.outcome {
-                Outcome::Fail => "fail",
-                Outcome::Warn => "warn",
-                Outcome::Unknown if finding.severity == Severity::Error => "unknown",
-                Outcome::Unknown => "not known",
-                Outcome::Pass => "pass",
-                Outcome::Info => "info",
-                Outcome::Skip => "skip",
+            let name = match result.bytes {
+                Some(bytes) => format!("{}, {bytes} bytes", result.name),
+                None => result.name.to_string(),
             };
-            state = state.max(match outcome {
-                "fail" => FleetState::Failed,
-                "unknown" => FleetState::Undetermined,
-                _ => FleetState::Ok,
-            });
-            let value = format!("{outcome}: {}", finding.message);
-            self.fact(facts, kind, (&finding.id, &finding.subject, None), &value);
-            if VOLATILE.contains(&finding.id.as_ref()) {
-                continue;
-            }
-            for evidence in &finding.evidence {
-                let key = (
-                    finding.id.as_ref(),
-                    finding.subject.as_ref(),
-                    Some(evidence.source.as_ref()),
-                );
-                self.fact(facts, kind, key, &evidence.value);
-            }
+            self.fact(intake, (&name, &result.subject), &value);
         }
-        state
+        let is_valid = matches!(result.verdict, ProbeVerdict::Ok | ProbeVerdict::Slow);
+        if let Some(value) = result
+            .median
+            .filter(|value| is_valid && *value > 0.0 && value.is_finite() && result.unit != BYTES)
+        {
+            self.figure(result, intake, value);
+        }
     }
 
-    fn add_results(
-        &mut self,
-        results: &[Figure<'_>],
-        node: usize,
-        kind: u8,
-        facts: &mut Vec<(u32, u32)>,
-    ) -> FleetState {
-        let mut state = FleetState::Ok;
-        let node = u32::try_from(node).unwrap_or(u32::MAX);
-        for result in results.iter().take(MAX_FACTS) {
-            let failed = match result.verdict {
-                ProbeVerdict::Wrong => true,
-                ProbeVerdict::Impossible => result.required,
-                _ => false,
-            };
-            if failed {
-                state = FleetState::Failed;
-            }
-            if matches!(
-                result.verdict,
-                ProbeVerdict::Wrong | ProbeVerdict::Impossible | ProbeVerdict::Slow
-            ) {
-                let word = if failed { "fail" } else { "warn" };
-                let reason = result.reason.as_deref().unwrap_or("no reason was given");
-                let value = format!(
-                    "{word}: {}: {reason}",
-                    result.verdict.word(result.median.is_some())
-                );
-                let name = match result.bytes {
-                    Some(bytes) => format!("{}, {bytes} bytes", result.name),
-                    None => result.name.to_string(),
-                };
-                self.fact(facts, kind, (&name, &result.subject, None), &value);
-            }
-            let is_valid = matches!(result.verdict, ProbeVerdict::Ok | ProbeVerdict::Slow);
-            if let Some(value) = result.median.filter(|value| {
-                is_valid && *value > 0.0 && value.is_finite() && result.unit != BYTES
-            }) {
-                self.figure(result, node, kind, value);
-            }
+    fn figure(&mut self, result: &Figure<'_>, intake: &mut Intake, value: f64) {
+        if intake.figures == MAX_FACTS {
+            intake.is_cut = true;
+            return;
         }
-        state
-    }
-
-    fn figure(&mut self, result: &Figure<'_>, node: u32, kind: u8, value: f64) {
+        intake.figures += 1;
+        let node = intake.node;
         let (name, subject) = (
             self.texts.number(&result.name),
             self.texts.number(&result.subject),
@@ -452,7 +458,7 @@ impl Fleet {
         let series = &mut self.series;
         let at = *self
             .by_series
-            .entry((kind, name, subject, result.bytes))
+            .entry((intake.kind, name, subject, result.bytes))
             .or_insert_with(|| {
                 series.push(Series {
                     name,

@@ -1,6 +1,9 @@
-//! Many names of nodes in few words: `n[1-8,10],gpu3`, as Slurm writes lists of hosts.
+//! Many names of nodes in few words: `n[1-8,10],gpu3`, as Slurm writes lists of hosts. Long texts in fewer bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Most bytes of a text in a report; more are cut. One text may stand in many places.
+const MAX_TEXT: usize = 1_024;
 
 /// A host list of these names. Names that end in a number of the same width share a bracket.
 pub fn fold<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
@@ -71,9 +74,27 @@ pub fn natural(name: &str) -> (&str, u64, &str) {
     (stem, name[stem.len()..].parse().unwrap_or(0), name)
 }
 
+/// The text, up to its limit.
+pub fn cut(text: &str) -> String {
+    match text.len() > MAX_TEXT {
+        true => format!("{}\u{2026}", &text[..text.floor_char_boundary(MAX_TEXT)]),
+        false => text.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cuts_long_texts_between_characters() {
+        let whole = "x".repeat(MAX_TEXT);
+        assert_eq!(cut(&whole), whole);
+        assert_eq!(
+            cut(&"\u{20ac}".repeat(400)),
+            "\u{20ac}".repeat(341) + "\u{2026}"
+        );
+    }
 
     #[test]
     fn folds_as_slurm_does() {

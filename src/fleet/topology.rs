@@ -26,6 +26,11 @@ pub fn leaves(
     let is_slurm = text.lines().any(|line| is_slurm(line.trim()));
     let is_lldp = text.lines().any(|line| lldp(line).is_some());
     let mut switches: BTreeMap<Nic, String> = BTreeMap::new();
+    // A switch knows a node by its name, a launcher perhaps by the one with its domain.
+    let mut by_name: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (node, (name, _)) in nodes.iter().enumerate() {
+        by_name.entry(short(name)).or_default().push(node);
+    }
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.split('#').next().unwrap_or_default().trim();
         let entry = match (is_slurm, is_lldp) {
@@ -36,13 +41,9 @@ pub fn leaves(
         };
         let Some(entry) = entry else { continue };
         let (names, nic, switch) = entry.map_err(|why| format!("line {number}: {why}"))?;
-        for (node, (name, nics)) in nodes.iter().enumerate() {
-            // A switch knows a node by its name, a launcher perhaps by the one with its domain.
-            let is_named = |listed: &String| short(listed) == short(name);
-            if !names.iter().any(is_named) {
-                continue;
-            }
-            for (rail, known) in nics.iter().enumerate() {
+        let named = names.iter().filter_map(|name| by_name.get(short(name)));
+        for node in named.flatten().copied() {
+            for (rail, known) in nodes[node].1.iter().enumerate() {
                 if nic.as_ref().is_none_or(|nic| known.contains(nic)) {
                     switches.insert(Nic { node, rail }, switch.clone());
                 }

@@ -10,6 +10,9 @@ mod place;
 mod sets;
 mod xml;
 
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
 use super::ImportError;
 use super::limits::{FUNCTIONS, at_most};
 use crate::model::Order as _;
@@ -17,7 +20,7 @@ use crate::model::{Attributes, Config, Driver, Fact, Facts, Host, Ids, PciDevice
 use devices::OsDevices;
 use near::Nodes;
 use place::Tree;
-use xml::{Document, ObjectKind};
+use xml::{Document, Locality, ObjectKind};
 
 pub fn is_format(bytes: &[u8]) -> bool {
     xml::is_format(bytes)
@@ -66,6 +69,8 @@ fn functions(
     nodes: &Nodes,
 ) -> Result<Vec<PciDevice>, ImportError> {
     let mut found = Vec::new();
+    // Thousands of functions may be near one part.
+    let mut near: BTreeMap<*const Locality, Fact<Option<u32>>> = BTreeMap::new();
     for (at, object) in document.objects.iter().enumerate() {
         let (Some(bdf), ObjectKind::Bridge { pci, .. } | ObjectKind::Pci { pci, .. }) =
             (tree.function(at), &object.kind)
@@ -74,7 +79,10 @@ fn functions(
         };
         at_most(FUNCTIONS, found.len() + 1, "PCI functions")?;
         let numa_node = match tree.is_near_its_processors(at) {
-            true => nodes.near(&object.near),
+            true => near
+                .entry(Rc::as_ptr(&object.near))
+                .or_insert_with(|| nodes.near(&object.near))
+                .clone(),
             false => Fact::Unknown(Why::NotCovered),
         };
         let ids = ids(pci);

@@ -13,6 +13,7 @@ mod form;
 mod function;
 mod head;
 mod lines;
+mod machines;
 mod nics;
 mod regions;
 mod registers;
@@ -21,6 +22,7 @@ mod tests;
 
 use dump::{Functions, MergedFunction};
 use function::Function;
+use machines::Machines;
 
 use super::ImportError;
 use super::limits::FUNCTIONS;
@@ -29,9 +31,6 @@ use crate::model::Order as _;
 use crate::model::config::PortType;
 use crate::model::{Attributes, Bdf, Fact, Facts, Ids, Note, PciDevice, Platform, Why};
 use crate::pci::{PciNames, PciNumbers};
-
-/// Limit of unconnected parts.
-const MOST_RUNS: usize = 256;
 
 /// Limit of remarks.
 const MOST_NOTES: usize = 100;
@@ -72,7 +71,7 @@ pub fn facts(bytes: &[u8], names: &PciNames) -> Result<Facts, ImportError> {
 
 /// The functions of all lspci runs in the text, grouped by possible machine, the largest first.
 fn functions(bytes: &[u8], numbers: &PciNumbers<'_>, failure: &mut ParseNotes) -> Vec<Functions> {
-    let mut machines: Vec<Functions> = Vec::new();
+    let mut machines = Machines::default();
     let mut run: Vec<Function> = Vec::new();
     let (mut count, mut left_out) = (0_usize, 0_usize);
     blocks::blocks(bytes, |block| {
@@ -81,15 +80,11 @@ fn functions(bytes: &[u8], numbers: &PciNumbers<'_>, failure: &mut ParseNotes) -
         };
         // Within a run addresses rise, and functions are adjacent.
         if block.apart || run.last().is_some_and(|last| last.bdf >= head.bdf) {
-            join(&mut machines, std::mem::take(&mut run), failure);
+            machines.join(std::mem::take(&mut run), failure);
         }
-        let known = || {
-            machines
-                .iter()
-                .any(|machine| machine.contains_key(&head.bdf))
-        };
-        if count < FUNCTIONS || known() {
-            count += usize::from(!known());
+        let known = machines.has(head.bdf);
+        if count < FUNCTIONS || known {
+            count += usize::from(!known);
             run.push(Function::read(&head, &block, numbers));
         } else {
             left_out += 1;
@@ -101,7 +96,8 @@ fn functions(bytes: &[u8], numbers: &PciNumbers<'_>, failure: &mut ParseNotes) -
             format!("more than {FUNCTIONS} functions: {left_out} ignored"),
         );
     }
-    join(&mut machines, run, failure);
+    machines.join(run, failure);
+    let mut machines = machines.all();
     machines.order_by_key(|machine| std::cmp::Reverse(machine.len()));
     let all: usize = machines.iter().map(Functions::len).sum();
     if let Some(first) = machines.first()
@@ -119,81 +115,6 @@ fn functions(bytes: &[u8], numbers: &PciNumbers<'_>, failure: &mut ParseNotes) -
         );
     }
     machines
-}
-
-/// Merges a run into the machine that it certainly describes, or adds it as another.
-fn join(machines: &mut Vec<Functions>, run: Vec<Function>, failure: &mut ParseNotes) {
-    if run.is_empty() {
-        return;
-    }
-    let mut run = dump::settle(run, failure);
-    let mut at = 0;
-    while let Some(machine) = machines.get_mut(at) {
-        let (few, many) = if run.len() < machine.len() {
-            (&run, &*machine)
-        } else {
-            (&*machine, &run)
-        };
-        let common = few.keys().filter(|bdf| many.contains_key(bdf)).count();
-        let contradiction = dump::contradiction(machine, &run);
-        match contradiction {
-            None if common == 0 => at += 1,
-            // Similar machines share many functions, so one must contain all of the other's.
-            None if common == machine.len().min(run.len()) => {
-                let machine = machines.remove(at);
-                run = dump::add(machine, run, failure);
-            }
-            _ => {
-                // The larger one is the text's subject.
-                let mut other = machines.remove(at);
-                if run.len() <= other.len() {
-                    std::mem::swap(&mut run, &mut other);
-                }
-                let first = |of: &Functions| {
-                    of.values()
-                        .map(|merged| merged.line)
-                        .min()
-                        .unwrap_or_default()
-                };
-                let message = match contradiction {
-                    Some((one, another)) => {
-                        let by = if run.values().any(|merged| merged.line == one) {
-                            one
-                        } else {
-                            another
-                        };
-                        let left_out = if by == one { another } else { one };
-                        (
-                            left_out,
-                            format!(
-                                "contradicts line {by}: ignored, because it is another machine or another state of this one"
-                            ),
-                        )
-                    }
-                    None => (
-                        first(&other),
-                        format!(
-                            "shares only some functions with the part at line {}: ignored, because it may be another machine",
-                            first(&run)
-                        ),
-                    ),
-                };
-                failure.add(message.0, message.1);
-                at = 0;
-            }
-        }
-    }
-    if machines.len() < MOST_RUNS {
-        machines.push(run);
-    } else {
-        let line = run
-            .values()
-            .map(|merged| merged.line)
-            .min()
-            .unwrap_or_default();
-        let message = format!("has nothing in common with {MOST_RUNS} earlier parts: ignored");
-        failure.add(line, message);
-    }
 }
 
 /// The functions as placed devices. The root of a possible other machine is uncertain, so no path joins

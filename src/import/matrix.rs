@@ -77,11 +77,16 @@ fn matrix(text: &str) -> Option<Vec<Row<'_>>> {
             .iter()
             .filter(|name| name.starts_with("GPU"))
             .count();
+        if !(1..=MOST_GPUS).contains(&gpus) {
+            continue;
+        }
+        // A row may look like another head, so no more rows are read than decide.
         let rows: Vec<Row<'_>> = lines
             .clone()
+            .take(gpus + 1)
             .map_while(|line| row(line, devices.len()))
             .collect();
-        if (1..=MOST_GPUS).contains(&gpus) && rows.len() == gpus {
+        if rows.len() == gpus {
             return Some(rows);
         }
     }

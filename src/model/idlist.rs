@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,8 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
 pub struct IdList {
-    ranges: Vec<(u32, u32)>,
+    /// Shared, because many devices have the CPUs of one node.
+    ranges: Arc<[(u32, u32)]>,
 }
 
 /// The text is not a list of ids.
@@ -50,7 +52,7 @@ impl IdList {
                 _ => out.push((low, high)),
             }
         }
-        Self { ranges: out }
+        Self { ranges: out.into() }
     }
 
     /// True if the list is empty.
@@ -60,20 +62,35 @@ impl IdList {
 
     /// True if the list contains the id.
     pub fn contains(&self, id: u32) -> bool {
-        self.ranges
-            .iter()
-            .any(|&(low, high)| (low..=high).contains(&id))
+        self.overlaps(id, id)
     }
 
     /// True if the lists share an id.
     pub fn intersects(&self, other: &Self) -> bool {
+        let (few, many) = match self.ranges.len() < other.ranges.len() {
+            true => (self, other),
+            false => (other, self),
+        };
+        let mut ranges = few.ranges.iter();
+        ranges.any(|&(low, high)| many.overlaps(low, high))
+    }
+
+    fn overlaps(&self, low: u32, high: u32) -> bool {
+        // The first range that does not end before.
+        let at = self.ranges.partition_point(|&(_, end)| end < low);
+        self.ranges.get(at).is_some_and(|&(begin, _)| begin <= high)
+    }
+
+    /// The ids in both lists.
+    pub fn intersection(&self, other: &Self) -> Self {
         let (mut a, mut b) = (
             self.ranges.iter().peekable(),
             other.ranges.iter().peekable(),
         );
-        while let (Some((low, high)), Some((l, h))) = (a.peek(), b.peek()) {
+        let mut ranges = Vec::new();
+        while let (Some(&&(low, high)), Some(&&(l, h))) = (a.peek(), b.peek()) {
             if l <= high && low <= h {
-                return true;
+                ranges.push((low.max(l), high.min(h)));
             }
             // Both are sorted: the one that ends first overlaps nothing else.
             if high < h {
@@ -81,19 +98,6 @@ impl IdList {
             } else {
                 b.next()
             };
-        }
-        false
-    }
-
-    /// The ids in both lists.
-    pub fn intersection(&self, other: &Self) -> Self {
-        let mut ranges = Vec::new();
-        for &(low, high) in &self.ranges {
-            for &(l, h) in &other.ranges {
-                if l <= high && low <= h {
-                    ranges.push((low.max(l), high.min(h)));
-                }
-            }
         }
         Self::merged(ranges)
     }
@@ -211,5 +215,16 @@ mod tests {
         assert!(a.intersects(&b) && a.contains(7) && !a.contains(8));
         assert_eq!(a.intersection(&b).to_string(), "6-7");
         assert!(!a.intersects(&IdList::new([8])));
+        let even = IdList::new((0..100).map(|id| 2 * id));
+        assert!(
+            even.contains(0) && even.contains(198) && !even.contains(99) && !even.contains(200)
+        );
+        let odd = IdList::new((0..100).map(|id| 2 * id + 1));
+        assert!(!even.intersects(&odd) && even.intersection(&odd).is_empty());
+        let middle = IdList::from_ranges([(99, 101), (150, 150), (500, 600)]);
+        assert!(even.intersects(&middle) && middle.intersects(&odd));
+        assert_eq!(even.intersection(&middle).to_string(), "100,150");
+        assert_eq!(middle.intersection(&odd).to_string(), "99,101");
+        assert!(!IdList::default().intersects(&even) && !even.intersects(&IdList::default()));
     }
 }

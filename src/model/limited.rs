@@ -35,7 +35,7 @@ where
             while let Some(value) = list.next_element()? {
                 if values.len() == MAX {
                     return Err(A::Error::custom(format!(
-                        "a list has more than {MAX} values, which no machine has"
+                        "more than {MAX} values in a list"
                     )));
                 }
                 values.push(value);
@@ -60,6 +60,6 @@ mod tests {
         assert_eq!(read("[]").ok(), Some(Few(vec![])));
         assert_eq!(read("[1, 2, 3]").ok(), Some(Few(vec![1, 2, 3])));
         let error = read("[1, 2, 3, 4]").map_err(|error| error.to_string());
-        assert!(error.is_err_and(|error| error.starts_with("a list has more than 3 values")));
+        assert!(error.is_err_and(|error| error.starts_with("more than 3 values in a list")));
     }
 }

@@ -17,7 +17,7 @@ mod fleet;
 mod idlist;
 mod journal;
 mod json;
-mod limited;
+pub mod limited;
 mod limits;
 mod mapping;
 mod modprobe;

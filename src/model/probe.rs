@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::limited::list;
 use super::{Bdf, CounterKind, DiffReport, Finding, Host, RdmaPath, VirtualFunction};
 
 /// The document `gdr.probe/1`, used by every probe.
@@ -355,6 +356,12 @@ pub enum BackendOutcome {
     Refused,
 }
 
+/// Most runs of a probe, as `--runs` takes.
+const MAX_RUNS: usize = 255;
+
+/// Most buckets of a histogram: four for each power of two of a floating-point number.
+const MAX_BUCKETS: usize = 8_192;
+
 /// One verified or measured result.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbeResult {
@@ -398,13 +405,21 @@ pub struct ProbeResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mad: Option<f64>,
     /// Medians of the runs; absent unless the probe ran several times.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "list::<MAX_RUNS, _, _>"
+    )]
     pub runs: Vec<f64>,
     /// CPU time of the whole process for one run, helper threads included, in microseconds; absent if not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<f64>,
     /// Distribution of the samples; absent if not relevant.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "list::<MAX_BUCKETS, _, _>"
+    )]
     pub histogram: Vec<Bucket>,
     /// The NICs could relax the order of their writes (relaxed ordering of PCI Express); absent if not relevant.
     #[serde(default, skip_serializing_if = "Option::is_none")]

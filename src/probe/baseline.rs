@@ -5,7 +5,7 @@
 //! median of n samples has 1.2533 / √n of that. With five runs or more, the spread of their medians counts too, and the larger
 //! of both. A loss is a regression if it exceeds the tolerance and three standard errors of both figures together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::statistics::{Figures, mad};
 use crate::model::Order as _;
@@ -27,27 +27,24 @@ const OF_MEDIAN: f64 = 1.2533;
 const RUNS: usize = 5;
 
 /// One report of several runs of a probe. Each figure is that of the run in the middle, with the medians of all runs.
-pub fn combine(runs: Vec<ProbeReport>) -> Option<ProbeReport> {
-    let mut all: BTreeMap<Key, Vec<ProbeResult>> = BTreeMap::new();
-    let mut order: Vec<Key> = Vec::new();
-    let count = runs.len();
+pub fn combine(mut runs: Vec<ProbeReport>) -> Option<ProbeReport> {
+    if runs.len() < 2 {
+        return runs.pop();
+    }
+    let mut all: BTreeMap<Key<'_>, Vec<&ProbeResult>> = BTreeMap::new();
+    let mut order: Vec<Key<'_>> = Vec::new();
+    for result in runs.iter().flat_map(|run| &run.results) {
+        let key = Key::of(result);
+        let known = all.entry(key).or_default();
+        if known.is_empty() {
+            order.push(key);
+        }
+        known.push(result);
+    }
+    let results = order.iter().filter_map(|key| middle(all.remove(key)?));
+    let results: Vec<ProbeResult> = results.collect();
     let mut runs = runs.into_iter();
     let mut combined = runs.next()?;
-    if count == 1 {
-        return Some(combined);
-    }
-    let first = std::mem::take(&mut combined.results);
-    let mut add = |results: Vec<ProbeResult>| {
-        for result in results {
-            let key = Key::of(&result);
-            let known = all.entry(key.clone()).or_default();
-            if known.is_empty() {
-                order.push(key);
-            }
-            known.push(result);
-        }
-    };
-    add(first);
     for run in runs {
         combined.complete &= run.complete;
         let new = run
@@ -56,15 +53,13 @@ pub fn combine(runs: Vec<ProbeReport>) -> Option<ProbeReport> {
             .filter(|note| !combined.notes.contains(note));
         let new: Vec<String> = new.collect();
         combined.notes.extend(new);
-        add(run.results);
     }
-    let results = order.iter().filter_map(|key| middle(all.remove(key)?));
-    combined.results = results.collect();
+    combined.results = results;
     Some(combined)
 }
 
 /// The worst result of several runs; of equally good ones that with the median in the middle.
-fn middle(mut results: Vec<ProbeResult>) -> Option<ProbeResult> {
+fn middle(mut results: Vec<&ProbeResult>) -> Option<ProbeResult> {
     let runs: Vec<f64> = results.iter().filter_map(|result| result.median).collect();
     let worst = results.iter().map(|result| rank(result.verdict)).max()?;
     let verified = results.iter().map(|result| result.verified).sum();
@@ -74,7 +69,7 @@ fn middle(mut results: Vec<ProbeResult>) -> Option<ProbeResult> {
     Some(ProbeResult {
         runs,
         verified,
-        ..middle
+        ..middle.clone()
     })
 }
 
@@ -89,31 +84,31 @@ fn rank(verdict: ProbeVerdict) -> u8 {
 }
 
 /// What identifies a figure on both sides.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    subject: String,
-    name: String,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key<'a> {
+    subject: &'a str,
+    name: &'a str,
     bytes: Option<u64>,
     chunk: Option<u64>,
     numa: Option<u32>,
-    backend: String,
+    backend: &'a str,
 }
 
-impl Key {
-    fn of(result: &ProbeResult) -> Self {
+impl<'a> Key<'a> {
+    fn of(result: &'a ProbeResult) -> Self {
         Self {
-            subject: result.subject.clone(),
-            name: result.name.clone(),
+            subject: &result.subject,
+            name: &result.name,
             bytes: result.bytes,
             chunk: result.chunk,
             numa: result.numa,
-            backend: result.backend.clone(),
+            backend: &result.backend,
         }
     }
 
     /// The figure in a sentence.
     fn words(&self) -> String {
-        let mut words = self.name.clone();
+        let mut words = self.name.to_owned();
         if let Some(bytes) = self.bytes {
             words.push_str(&format!(", {bytes} bytes"));
         }
@@ -128,62 +123,79 @@ impl Key {
 }
 
 /// The figures of two reports. `tolerance` is the share that a figure may lose in any case.
-pub fn compare(baseline: &ProbeReport, now: &ProbeReport, tolerance: f64) -> Diff {
-    // By everything but the backend: a fallback to a slower one is a regression.
-    let by_figure = |report: &'_ ProbeReport| {
-        let mut figures: BTreeMap<Key, Vec<ProbeResult>> = BTreeMap::new();
-        let results = report.results.iter().filter(|result| result.unit != BYTES);
-        for result in results.filter(|result| result.median.is_some() || rank(result.verdict) > 2) {
-            let key = Key {
-                backend: String::new(),
-                ..Key::of(result)
-            };
-            figures.entry(key).or_default().push(result.clone());
-        }
-        figures
-    };
+pub fn compare(baseline: &[ProbeResult], now: &[ProbeResult], tolerance: f64) -> Diff {
     let (mut olds, news) = (by_figure(baseline), by_figure(now));
     let mut changes = Vec::new();
     for (key, news) in news {
         let mut known = olds.remove(&key).unwrap_or_default();
-        for new in news {
-            let same = known.iter().position(|old| old.backend == new.backend);
-            match same.or((!known.is_empty()).then_some(0)) {
-                Some(at) => changes.extend(change(&key, &known.swap_remove(at), &new, tolerance)),
-                None => changes.push(one_sided(&key, &new, ChangeKind::Added)),
+        for new in news.into_values().flatten() {
+            // By the same backend, else by another.
+            let old = taken(&mut known, &new.backend).or_else(|| {
+                let backend = *known.keys().next()?;
+                taken(&mut known, backend)
+            });
+            match old {
+                Some(old) => changes.extend(change(&key, old, new, tolerance)),
+                None => changes.push(one_sided(&key, new, ChangeKind::Added)),
             }
         }
-        changes.extend(
-            known
-                .iter()
-                .map(|old| one_sided(&key, old, ChangeKind::Removed)),
-        );
+        removed(&key, known, &mut changes);
     }
     for (key, known) in olds {
-        changes.extend(
-            known
-                .iter()
-                .map(|old| one_sided(&key, old, ChangeKind::Removed)),
-        );
+        removed(&key, known, &mut changes);
     }
-    changes.order_by_key(|change| {
-        let regressed = change
-            .figure
-            .as_ref()
-            .is_some_and(|figure| figure.regression);
-        (!regressed, change.area.clone())
+    let regressed = |change: &Change| {
+        let figure = change.figure.as_ref();
+        figure.is_some_and(|figure| figure.regression)
+    };
+    changes.order_by(|a, b| {
+        let order = regressed(b).cmp(&regressed(a));
+        order.then_with(|| a.area.cmp(&b.area))
     });
     Diff { changes }
 }
 
-fn one_sided(key: &Key, result: &ProbeResult, kind: ChangeKind) -> Change {
+/// Results by backend.
+type ByBackend<'a> = BTreeMap<&'a str, VecDeque<&'a ProbeResult>>;
+
+/// The next result of a backend.
+fn taken<'a>(known: &mut ByBackend<'a>, backend: &str) -> Option<&'a ProbeResult> {
+    let results = known.get_mut(backend)?;
+    let result = results.pop_front();
+    if results.is_empty() {
+        known.remove(backend);
+    }
+    result
+}
+
+/// The valid figures by everything but the backend: a fallback to a slower one is a regression.
+fn by_figure(results: &[ProbeResult]) -> BTreeMap<Key<'_>, ByBackend<'_>> {
+    let mut figures: BTreeMap<Key<'_>, ByBackend<'_>> = BTreeMap::new();
+    let results = results.iter().filter(|result| result.unit != BYTES);
+    for result in results.filter(|result| result.median.is_some() || rank(result.verdict) > 2) {
+        let key = Key {
+            backend: "",
+            ..Key::of(result)
+        };
+        let of_backend = figures.entry(key).or_default().entry(&result.backend);
+        of_backend.or_default().push_back(result);
+    }
+    figures
+}
+
+fn removed(key: &Key<'_>, known: ByBackend<'_>, changes: &mut Vec<Change>) {
+    let left = known.into_values().flatten();
+    changes.extend(left.map(|old| one_sided(key, old, ChangeKind::Removed)));
+}
+
+fn one_sided(key: &Key<'_>, result: &ProbeResult, kind: ChangeKind) -> Change {
     let text = Some(shown(result));
     let (a, b) = match kind {
         ChangeKind::Added => (None, text),
         _ => (text, None),
     };
     Change {
-        area: key.subject.clone(),
+        area: key.subject.to_owned(),
         fact: key.words(),
         a,
         b,
@@ -195,7 +207,7 @@ fn one_sided(key: &Key, result: &ProbeResult, kind: ChangeKind) -> Change {
     }
 }
 
-fn change(key: &Key, old: &ProbeResult, new: &ProbeResult, tolerance: f64) -> Option<Change> {
+fn change(key: &Key<'_>, old: &ProbeResult, new: &ProbeResult, tolerance: f64) -> Option<Change> {
     // Nothing worked before.
     let before = Figure::of(old)?;
     let (percent, threshold, regression) = match Figure::of(new) {
@@ -215,7 +227,7 @@ fn change(key: &Key, old: &ProbeResult, new: &ProbeResult, tolerance: f64) -> Op
         false => shown(result),
     };
     Some(Change {
-        area: key.subject.clone(),
+        area: key.subject.to_owned(),
         fact: key.words(),
         a: Some(by(old)),
         b: Some(by(new)),

@@ -18,7 +18,7 @@ const MAY_USE: [(&str, &[&str]); 20] = [
     ("collect", &["input", "kmod", "model", "pci", "world"]),
     ("import", &["input", "model", "pci"]),
     ("topo", &["model"]),
-    ("fleet", &["model"]),
+    ("fleet", &["input", "model"]),
     (
         "check",
         &["input", "kmod", "model", "output", "profile", "topo"],

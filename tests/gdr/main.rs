@@ -32,6 +32,7 @@ mod fleet_links;
 mod fleet_report;
 mod fleet_slurm;
 mod golden;
+mod growth;
 mod hostile;
 mod html;
 mod import_gaps;

@@ -1,13 +1,14 @@
-//! Whatever an input of at most 8 MiB holds, gdr keeps within 256 MiB, ends by itself, and says what it leaves out.
+//! Whatever an input of at most 8 MiB holds, gdr keeps within 256 MiB, ends by itself, and says what it leaves out; within 512 MiB if it
+//! unpacks to at most 64 MiB.
 
 use std::fs;
 use std::path::Path;
 
 use crate::support::crowded::{
-    self, COMMANDS, COMPARISONS, Input, LARGEST, MAX_ROWS, PLACES, compressed, dumps, gpus,
-    journals, logs, long_answers, many_devices, profiles, scaled,
+    self, COMMANDS, COMPARISONS, Input, LARGEST, MAX_ROWS, PLACES, ReadBy, UNPACKED, dumps, gpus,
+    journals, logs, long_answers, many_devices, profiles, reports, scaled,
 };
-use crate::support::{Gdr, MEMORY, Run, scratch};
+use crate::support::{Gdr, MEMORY, MEMORY_UNPACKED, Run, scratch};
 use serde_json::Value;
 
 /// Each part of gdr once.
@@ -30,7 +31,7 @@ const SOME: [&[&str]; 7] = [
 ];
 
 /// The inputs of each kind that take most memory, and three logs.
-const LARGE: [&str; 18] = [
+const LARGE: [&str; 21] = [
     "256 x h200-x4",
     "214 x vm-iommu-on",
     "190000 files",
@@ -49,7 +50,13 @@ const LARGE: [&str; 18] = [
     "every symptom in one line",
     "lines that differ",
     "JSON",
+    "hwloc CPUs",
+    "bug report GPUs",
+    "bug report fields",
 ];
+
+/// The reports that took most memory while their lists were read whole.
+const LARGE_REPORTS: [&str; 2] = ["topo equal devices", "probe notes"];
 
 /// With `GDR_INPUTS=all`, all inputs and commands are tried, which takes some minutes.
 fn tries_all() -> bool {
@@ -110,7 +117,7 @@ fn four_thousand_gpus() {
 
 #[test]
 fn small_file_with_many_gpus() {
-    let small = compressed(&gpus(8_000));
+    let small = gpus(8_000).packed();
     assert!(small.bytes.len() < 400_000, "{}", small.bytes.len());
     all_within_memory(&[small], first(2));
 }
@@ -218,7 +225,7 @@ fn recorded_machines_scaled_up() {
 #[test]
 #[ignore = "slow: 8 MiB inputs"]
 fn dumps_of_other_tools() {
-    let dumps = large(dumps());
+    let dumps = large(dumps(LARGEST));
     all_within_memory(&dumps, first(1));
     let names = ["lspci", "hwloc", "rdma_topo"];
     let read: Vec<Input> = dumps
@@ -239,6 +246,98 @@ fn explains_logs() {
         let run = ran(&input.name, gdr.stdin(&file));
         let found = input.name.starts_with("every symptom") || input.name == "lines that differ";
         assert_eq!(run.code == 0, found, "{}", input.name);
+    }
+}
+
+/// What reads a report of gdr: formats of a fleet, and what compares or expects the figures of a probe.
+fn read_report(by: ReadBy, input: &Input, file: &Path, few: &Path, memory: u64, all: bool) {
+    let run = |args: &[&str], files: &[&Path]| {
+        let gdr = Gdr::within(memory).args(args).args(files);
+        ran(&format!("{}: {}", input.name, args.join(" ")), gdr)
+    };
+    if by == ReadBy::Probe {
+        run(&["snapshot", "--all", "--diff"], &[few, file]);
+    }
+    if all || by == ReadBy::Fleet {
+        run(&["fleet", "report", "--format", "json"], &[file]);
+    }
+    if !all {
+        return;
+    }
+    for format in ["table", "html", "junit"] {
+        run(&["fleet", "report", "--format", format], &[file]);
+    }
+    for command in ["topo", "doctor"] {
+        run(&[command, "--from"], &[file]);
+    }
+    if by == ReadBy::Probe {
+        run(&["expect"], &[file]);
+        let json = ["snapshot", "--all", "--format", "json", "--diff"];
+        run(&json, &[file, few]);
+        let probe = ["probe", "copy", "--sim", "--quick", "--size=64KiB"];
+        run(&[&probe[..], &["--baseline"]].concat(), &[file]);
+    }
+}
+
+fn reports_within(size: usize, memory: u64, all: bool) {
+    let directory = scratch();
+    let few = directory.path().join("few");
+    let small = reports(2_000);
+    let results = small
+        .iter()
+        .find(|(_, input)| input.name == "probe results");
+    fs::write(&few, &results.expect("results of a probe").1.bytes).expect("a file");
+    let mut tried = 0;
+    for (by, input) in reports(size) {
+        if !all && !LARGE_REPORTS.contains(&input.name.as_str()) {
+            continue;
+        }
+        tried += 1;
+        let input = match size > LARGEST {
+            true => input.packed(),
+            false => input,
+        };
+        let file = input.written(directory.path());
+        read_report(by, &input, &file, &few, memory, all);
+    }
+    assert!(tried >= LARGE_REPORTS.len(), "{tried}");
+}
+
+#[test]
+#[ignore = "slow: inputs of 52 MiB"]
+fn small_files_that_unpack_to_large_reports() {
+    reports_within(52 << 20, MEMORY_UNPACKED, false);
+}
+
+#[test]
+#[ignore = "minutes: 8 MiB inputs, all of them"]
+fn manual_reports_within_memory() {
+    reports_within(LARGEST, MEMORY, true);
+}
+
+#[test]
+#[ignore = "minutes: 64 MiB inputs, all of them"]
+fn manual_unpacked_reports_within_memory() {
+    reports_within(UNPACKED, MEMORY_UNPACKED, true);
+}
+
+/// All that reads dumps, logs and reports, with as much as is read of them.
+#[test]
+#[ignore = "minutes: 64 MiB inputs, all of them"]
+fn manual_unpacked_inputs_within_memory() {
+    let directory = scratch();
+    for input in dumps(UNPACKED) {
+        let input = input.packed();
+        let file = input.written(directory.path());
+        for args in [SOME[0], SOME[1], SOME[2], SOME[3]] {
+            let gdr = Gdr::within(MEMORY_UNPACKED)
+                .args(args)
+                .args(["--from".as_ref(), file.as_os_str()]);
+            ran(&format!("{}: {}", input.name, args.join(" ")), gdr);
+        }
+        let gdr = Gdr::within(MEMORY_UNPACKED).args(["explain", "--no-run", "-"]);
+        ran(&input.name, gdr.stdin(&file));
+        fs::remove_file(file).expect("a file");
     }
 }
 

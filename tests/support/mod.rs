@@ -41,7 +41,7 @@ pub use expect::{AcsFinding, Expect};
 pub use kmod::{Kmod, Loaded};
 pub use machine::{Machine, corpus, names, recorded};
 pub use node::Node;
-pub use run::{Gdr, MEMORY, Run, SafeBinary, copy_gdr, free_port, gdr};
+pub use run::{Gdr, MEMORY, MEMORY_UNPACKED, Run, SafeBinary, copy_gdr, free_port, gdr};
 pub use scratch::scratch;
 pub use side::{Ended, Invitation, Side};
 pub use slurm::{NODES, Slurm, script};

@@ -39,6 +39,9 @@ impl Run {
 /// The memory limit of gdr for inputs of at most 8 MiB, in bytes.
 pub const MEMORY: u64 = 256 << 20;
 
+/// The memory limit of gdr for inputs that are larger, or unpack to more, up to 64 MiB.
+pub const MEMORY_UNPACKED: u64 = 512 << 20;
+
 /// Runs gdr with these arguments.
 pub fn gdr(args: &[&str]) -> Run {
     Gdr::new().args(args).run()
@@ -65,11 +68,13 @@ impl Gdr {
         Self::from_command(Command::new(binary))
     }
 
-    /// The built binary with a limit on its address space, in bytes.
+    /// The built binary, or that of GDR_TEST_PROGRAM, with a limit on its address space, in bytes.
     pub fn within(bytes: u64) -> Self {
         let script = format!("ulimit -v {}; exec \"$0\" \"$@\"", bytes >> 10);
+        let program = std::env::var_os("GDR_TEST_PROGRAM");
+        let program = program.unwrap_or_else(|| env!("CARGO_BIN_EXE_gdr").into());
         let mut shell = Command::new("/bin/sh");
-        shell.args(["-c", &script, env!("CARGO_BIN_EXE_gdr")]);
+        shell.args(["-c", &script]).arg(program);
         Self::from_command(shell)
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::judge::largest;
 use super::observe::observe;
 use crate::check::Ctx;
-use crate::model::{Fact, ProbeReport};
+use crate::model::{Fact, ProbeResult};
 use crate::profile::{Comparison, Expect, Expected, KEYS, Key, Values, parts};
 
 /// An expectation, and the keys that could not be read.
@@ -60,9 +60,9 @@ fn joined(key: &Key, each: BTreeMap<String, Values>) -> Expected {
 }
 
 /// The bandwidths of a probe, less a tolerance (a share), as minimums. The slowest subject of each name counts.
-pub fn derive_bandwidths(report: &ProbeReport, tolerance: f64) -> Expect {
+pub fn derive_bandwidths(results: &[ProbeResult], tolerance: f64) -> Expect {
     let mut least: BTreeMap<String, f64> = BTreeMap::new();
-    for result in largest(report) {
+    for result in largest(results) {
         let Some(median) = result.median else {
             continue;
         };

@@ -145,7 +145,7 @@ pub fn bandwidths(expectations: &Expectations, report: &ProbeReport) -> Vec<Judg
         let Some(expected) = expect.0.get(key.name) else {
             continue;
         };
-        for result in largest(report) {
+        for result in largest(&report.results) {
             let values = match expected {
                 Expected::Each(each) => each.get(&result.name),
                 Expected::All(_) => None,
@@ -180,8 +180,8 @@ pub fn bandwidths(expectations: &Expectations, report: &ProbeReport) -> Vec<Judg
 }
 
 /// Of each bandwidth, subject and backend the result with the most bytes.
-pub fn largest(report: &ProbeReport) -> impl Iterator<Item = &ProbeResult> {
-    let measured = report.results.iter().filter(|result| {
+pub fn largest(results: &[ProbeResult]) -> impl Iterator<Item = &ProbeResult> {
+    let measured = results.iter().filter(|result| {
         result.median.is_some()
             && result.unit == GIGABYTES_PER_SECOND
             && matches!(result.verdict, ProbeVerdict::Ok | ProbeVerdict::Slow)

@@ -114,13 +114,10 @@ fn link(config: &Config) -> Fact<Option<LinkState>> {
     })
 }
 
-/// Lines at which two runs disagree in what a running machine does not change.
+/// Lines of each run at which they disagree in what a running machine does not change.
 pub(super) fn contradiction(one: &Functions, other: &Functions) -> Option<(usize, usize)> {
-    let (few, many) = if one.len() < other.len() {
-        (one, other)
-    } else {
-        (other, one)
-    };
+    let is_fewer = one.len() < other.len();
+    let (few, many) = if is_fewer { (one, other) } else { (other, one) };
     few.iter().find_map(|(bdf, a)| {
         let b = many.get(bdf)?;
         let differ = |a: Option<u32>, b: Option<u32>| a.zip(b).is_some_and(|(a, b)| a != b);
@@ -134,7 +131,12 @@ pub(super) fn contradiction(one: &Functions, other: &Functions) -> Option<(usize
             a.numbers.class.map(|class| class >> 8),
             b.numbers.class.map(|class| class >> 8),
         ) || differ(a.secondary.map(u32::from), b.secondary.map(u32::from));
-        disagree.then_some((a.line, b.line))
+        let lines = if is_fewer {
+            (a.line, b.line)
+        } else {
+            (b.line, a.line)
+        };
+        disagree.then_some(lines)
     })
 }
 

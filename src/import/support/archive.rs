@@ -3,6 +3,7 @@
 //! sosreport copies files and directories below one directory and puts output of commands into `sos_commands/`;
 //! supportconfig writes both as sections of text files. An archive of a root's directories is read in the same way.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 
 use ::tar::EntryType;
@@ -54,7 +55,7 @@ const SECTIONS: [&str; 6] = [
 
 pub(super) fn read(content: &mut Lookahead<'_>) -> Result<SupportReport, ImportError> {
     let mut recording = Recording::default();
-    let mut directories = Vec::new();
+    let mut directories = BTreeSet::new();
     tar::entries(content, &mut |entry| {
         let Some(path) = inner(&String::from_utf8_lossy(&entry.path_bytes())) else {
             return Ok(());
@@ -68,8 +69,11 @@ pub(super) fn read(content: &mut Lookahead<'_>) -> Result<SupportReport, ImportE
                 recording.link(&path, &String::from_utf8_lossy(&target))
             }
             EntryType::Directory if is_whole(&path) => {
-                recording.directory(&path, Vec::new())?;
-                directories.push(path);
+                // An archive may list a directory many times.
+                if !directories.contains(&path) {
+                    recording.directory(&path, Vec::new())?;
+                    directories.insert(path);
+                }
                 Ok(())
             }
             EntryType::Directory => Ok(()),

@@ -1,5 +1,7 @@
 //! Builds a recorded machine from the files and command output of a report.
 
+use std::ops::Bound;
+
 use super::{SupportReport, devinfo, smi};
 use crate::import::ImportError;
 use crate::model::{Failure, FileKind, FileState, Hex, Question, Recorded};
@@ -165,18 +167,39 @@ impl Recording {
         Ok(())
     }
 
-    /// Names of the recorded files in a directory, sorted.
+    /// Names of the recorded files in a directory, sorted. Visits one path of each name, not all that are below it.
     pub fn names_below(&self, directory: &str) -> Vec<String> {
         let start = format!("{directory}/");
-        let below = self.report.files.range(start.clone()..);
-        let mut names: Vec<String> = below
-            .map_while(|(path, _)| path.strip_prefix(&start))
-            .filter_map(|rest| rest.split('/').next())
-            .map(str::to_owned)
-            .collect();
+        let mut names: Vec<String> = Vec::new();
+        let mut from = Bound::Included(start.clone());
+        loop {
+            let mut rest = self.report.files.range((from, Bound::Unbounded));
+            let Some(rest) = rest.next().and_then(|(path, _)| path.strip_prefix(&start)) else {
+                break;
+            };
+            let (name, is_below) = match rest.split_once('/') {
+                Some((name, _)) => (name, true),
+                None => (rest, false),
+            };
+            from = match is_below {
+                // What follows all paths that begin with the name and a slash.
+                true => Bound::Included(format!("{start}{name}0")),
+                false => Bound::Excluded(format!("{start}{name}")),
+            };
+            names.push(name.to_owned());
+        }
         names.sort_unstable();
         names.dedup();
         names
+    }
+
+    /// True if a file in the directory, or below it, is recorded.
+    fn holds(&self, directory: &str) -> bool {
+        let start = format!("{directory}/");
+        let mut below = self.report.files.range(start.clone()..);
+        below
+            .next()
+            .is_some_and(|(path, _)| path.starts_with(&start))
     }
 
     /// Adds output of lspci. `complete` means the whole output, for all functions.
@@ -247,7 +270,7 @@ impl Recording {
 
     /// The RDMA devices in the output of ibv_devinfo.
     fn rdma(&mut self, output: &str) -> Result<(), ImportError> {
-        if !self.names_below(devinfo::CLASS).is_empty() {
+        if self.holds(devinfo::CLASS) {
             return Ok(());
         }
         let class = devinfo::class(output);

@@ -4,7 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::model::limited::MAX_GPUS;
 use crate::model::{Bar1, Bdf, FabricRegistration, Fact, NvLink, Nvml, NvmlGpu, NvmlOutcome, Why};
+
+/// Limit of a field's path: nvidia-smi's are shorter.
+const LONGEST: usize = 256;
 
 /// Reads the output of nvidia-smi; `None` if it has neither a whole list of GPUs nor a reason why there is none.
 pub(super) fn outcome(text: &str) -> Option<NvmlOutcome> {
@@ -68,7 +72,8 @@ fn nvml(list: &str, text: &str, unreachable: Vec<String>) -> Option<Nvml> {
     let count: usize = head.get("Attached GPUs")?.parse().ok()?;
     let all: BTreeSet<Bdf> = gpus.iter().map(|(bdf, _)| *bdf).collect();
     // A cut list would make GPUs look absent.
-    let is_whole = gpus.len() + unreachable.len() >= count
+    let is_whole = gpus.len() <= MAX_GPUS
+        && gpus.len() + unreachable.len() >= count
         && gpus
             .last()
             .is_none_or(|(_, fields)| fields.contains_key("Performance State"));
@@ -113,6 +118,8 @@ fn blocks(list: &str) -> (Fields<'_>, Vec<(Bdf, Fields<'_>)>) {
                 .strip_prefix("GPU ")
                 .and_then(|bdf| bdf.trim().parse().ok());
             match bdf {
+                // One more means that there are too many.
+                Some(_) if gpus.len() > MAX_GPUS => break,
                 Some(bdf) => gpus.push((bdf, Fields::new())),
                 None if line.contains("NVSMI LOG") => break,
                 // Output of another command, or the head.
@@ -127,6 +134,11 @@ fn blocks(list: &str) -> (Fields<'_>, Vec<(Bdf, Fields<'_>)>) {
         match name.split_once(" : ") {
             Some((key, value)) => {
                 let fields = gpus.last_mut().map_or(&mut head, |(_, fields)| fields);
+                // A heading stands in the path of each field below it.
+                let above: usize = headings.iter().map(|(_, part)| part.len() + 1).sum();
+                if above + key.len() > LONGEST {
+                    continue;
+                }
                 let mut path: String = headings.iter().flat_map(|(_, part)| [part, "/"]).collect();
                 path.push_str(key.trim());
                 // Drivers before 440.

@@ -33,6 +33,10 @@ fn regressions(changes: &[Change]) -> impl Iterator<Item = &Change> {
     changes.iter().filter(regressed)
 }
 
+fn compare(baseline: &ProbeReport, now: &ProbeReport, tolerance: f64) -> Diff {
+    super::compare(&baseline.results, &now.results, tolerance)
+}
+
 fn report(results: Vec<ProbeResult>) -> ProbeReport {
     ProbeReport {
         probe: ProbeKind::Host,

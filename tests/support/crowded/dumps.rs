@@ -1,26 +1,16 @@
-//! Dumps of other tools with as much as fits into 8 MiB.
+//! Dumps of other tools with as much as fits into a size.
 
 use std::fmt::Write as _;
 
 use super::super::dump::packed;
 use super::made::address;
-use super::{Input, LARGEST};
-
-/// Items until the input is full.
-fn filled(head: &str, item: impl Fn(usize) -> String, end: &str) -> String {
-    let mut text = head.to_owned();
-    for at in 0.. {
-        let next = item(at);
-        if text.len() + next.len() + end.len() > LARGEST {
-            break;
-        }
-        text.push_str(&next);
-    }
-    text + end
-}
+use super::products::{FIRST, SEPARATOR, entry};
+use super::{Input, filled};
 
 /// Functions of all formats: short ones, long ones, nested ones, and what is no dump although it begins as one.
-pub fn dumps() -> Vec<Input> {
+pub fn dumps(size: usize) -> Vec<Input> {
+    let filled =
+        |head: &str, item: &dyn Fn(usize) -> String, end: &str| filled(size, head, item, end);
     let gpu = |at: usize| {
         format!(
             "{} 3D controller [0302]: NVIDIA Corporation GH100 [10de:2330] (rev a1)\n",
@@ -61,21 +51,29 @@ pub fn dumps() -> Vec<Input> {
     let mut few = xml("");
     (0..16_384).for_each(|at| few.push_str(&xml_gpu(at)));
     few.push_str(end);
+    // Each function is near every second of 2,000 CPUs.
+    let cpus = vec!["0x55555555"; 63].join(",");
+    let mut many_cpus = xml("").replace("cpuset=\"0x1\"", &format!("cpuset=\"{cpus}\""));
+    many_cpus.push_str(&format!(
+        "<object type=\"NUMANode\" os_index=\"0\" cpuset=\"{cpus}\" nodeset=\"0x1\"/>"
+    ));
+    (0..8_192).for_each(|at| many_cpus.push_str(&xml_gpu(at)));
+    many_cpus.push_str(end);
     let attributes = (0..600_000).fold(xml("<object type=\"PCIDev\" "), |mut text, at| {
         write!(text, "a{at}=\"\" ").expect("a string takes it");
         text
     });
     vec![
-        Input::new("lspci", filled("", gpu, "")),
+        Input::new("lspci", filled("", &gpu, "")),
         Input::new(
             "lspci short",
-            filled("", |at| format!("{:02x}:00.0 a: b\n", at % 256), ""),
+            filled("", &|at| format!("{:02x}:00.0 a: b\n", at % 256), ""),
         ),
         Input::new(
             "lspci names",
             filled(
                 "",
-                |at| {
+                &|at| {
                     format!(
                         "{} VGA compatible controller: NVIDIA Corporation GH100 [H{at}]\n",
                         address(at, 0)
@@ -84,20 +82,21 @@ pub fn dumps() -> Vec<Input> {
                 "",
             ),
         ),
-        Input::new("lspci capabilities", filled("", with_acs, "")),
-        Input::new("lspci hexadecimal", filled("", hexadecimal, "")),
-        Input::new("lspci lines", filled(&gpu(0), |_| "\tx\n".to_owned(), "")),
+        Input::new("lspci capabilities", filled("", &with_acs, "")),
+        Input::new("lspci hexadecimal", filled("", &hexadecimal, "")),
+        Input::new("lspci lines", filled(&gpu(0), &|_| "\tx\n".to_owned(), "")),
         Input::new("hwloc", few),
-        Input::new("hwloc too many", filled(&xml(""), xml_gpu, end)),
+        Input::new("hwloc CPUs", many_cpus),
+        Input::new("hwloc too many", filled(&xml(""), &xml_gpu, end)),
         Input::new(
             "hwloc deep",
-            filled(&xml(""), |_| "<object type=\"Bridge\">".to_owned(), ""),
+            filled(&xml(""), &|_| "<object type=\"Bridge\">".to_owned(), ""),
         ),
         Input::new(
             "hwloc infos",
             filled(
                 &xml(""),
-                |_| "<info name=\"a\" value=\"b\"/>".to_owned(),
+                &|_| "<info name=\"a\" value=\"b\"/>".to_owned(),
                 end,
             ),
         ),
@@ -106,22 +105,68 @@ pub fn dumps() -> Vec<Input> {
             "rdma_topo",
             filled(
                 "[",
-                |at| rdma_topo(at) + ",\n",
+                &|at| rdma_topo(at) + ",\n",
                 &(rdma_topo(0xff_ff00) + "]"),
             ),
         ),
-        Input::new("rdma_topo empty", filled("[", |_| "{},".to_owned(), "{}]")),
-        Input::new("rdma_topo deep", "[".repeat(LARGEST)),
+        Input::new("rdma_topo empty", filled("[", &|_| "{},".to_owned(), "{}]")),
+        Input::new("archive", archive(size)),
+        Input::new(
+            "bug report files",
+            filled(
+                FIRST,
+                &|at| format!("{SEPARATOR}*** /sys/class/infiniband/m{at}/fw_ver\n1\n"),
+                SEPARATOR,
+            ),
+        ),
+        Input::new(
+            "bug report GPUs",
+            filled(
+                &format!("{FIRST}{}", smi("")),
+                &|at| match at % 40_000 {
+                    0 => smi(&gpu_of_smi(at)),
+                    _ => gpu_of_smi(at),
+                },
+                SEPARATOR,
+            ),
+        ),
+        Input::new(
+            "bug report fields",
+            filled(
+                &format!("{FIRST}{}  {}\n", smi(&gpu_of_smi(0)), "h".repeat(500_000)),
+                &|at| format!("   k{at} : v\n"),
+                SEPARATOR,
+            ),
+        ),
+        Input::new("rdma_topo deep", "[".repeat(size)),
         Input::new(
             "JSON deep",
             filled(
                 "{\"schema\":\"gdr.snapshot/1\",\"files\":",
-                |_| "{\"a\":".to_owned(),
+                &|_| "{\"a\":".to_owned(),
                 "",
             ),
         ),
-        Input::new("nothing", vec![0; LARGEST]),
+        Input::new("nothing", vec![0; size]),
     ]
+}
+
+/// The begin of the output of `nvidia-smi -q`.
+fn smi(first: &str) -> String {
+    format!("{SEPARATOR}/usr/bin/nvidia-smi -q\n\n==NVSMI LOG==\nAttached GPUs : 1\n{first}")
+}
+
+fn gpu_of_smi(at: usize) -> String {
+    format!("GPU {}\n  Performance State : P0\n", address(at, 0))
+}
+
+/// Files and directories that gdr keeps, each as short as an entry can be.
+fn archive(size: usize) -> Vec<u8> {
+    let entries = (0..size / 512).map(|at| match at % 2 {
+        0 => entry(&format!("s/sys/class/infiniband/{at}"), b'0'),
+        _ => entry(&format!("s/sys/class/infiniband/d{at}/"), b'5'),
+    });
+    entries.flatten().collect()
 }
 
 /// A NIC with an RDMA device, or every fourth time a GPU, on a root bus of its own.

@@ -1,22 +1,31 @@
-//! Inputs of at most 8 MiB that hold more than any machine, and every command that looks at a machine: for the test of the
+//! Inputs that hold more than any machine, and every command that looks at a machine: for the test of the
 //! memory limit and the bench of the time.
 
 mod dumps;
 mod made;
+mod products;
+mod reports;
 mod scale;
 mod snapshots;
 mod texts;
 
 use std::path::{Path, PathBuf};
 
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+
 pub use dumps::dumps;
 pub use made::lay_out_gpus;
+pub use products::{Product, products};
+pub use reports::{ReadBy, reports};
 pub use scale::{MAX_ROWS, scaled};
-pub use snapshots::{compressed, gpus, long_answers, many_devices};
+pub use snapshots::{gpus, long_answers, many_devices};
 pub use texts::{PLACES, journals, logs, profiles};
 
 /// The size up to which every input keeps within the limits of memory and time.
 pub const LARGEST: usize = 8 << 20;
+
+/// The size of a text up to which every input keeps within the larger limits, as a file or unpacked; no larger text is read.
+pub const UNPACKED: usize = 64 << 20;
 
 pub struct Input {
     pub name: String,
@@ -26,8 +35,17 @@ pub struct Input {
 impl Input {
     fn new(name: &str, bytes: impl Into<Vec<u8>>) -> Self {
         let (name, bytes) = (name.to_owned(), bytes.into());
-        assert!(bytes.len() <= LARGEST, "{name} has {} bytes", bytes.len());
+        assert!(bytes.len() <= UNPACKED, "{name} has {} bytes", bytes.len());
         Self { name, bytes }
+    }
+
+    /// The same input, compressed.
+    pub fn packed(self) -> Self {
+        let packed = compress_to_vec(self.bytes.as_slice(), CompressionLevel::Fastest);
+        Self {
+            name: format!("{} zst", self.name),
+            bytes: packed,
+        }
     }
 
     /// Writes it as a file of its name.
@@ -36,6 +54,19 @@ impl Input {
         std::fs::write(&path, &self.bytes).expect("a file");
         path
     }
+}
+
+/// Items until a text has this size.
+fn filled(size: usize, head: &str, item: &dyn Fn(usize) -> String, end: &str) -> String {
+    let mut text = head.to_owned();
+    for at in 0.. {
+        let next = item(at);
+        if text.len() + next.len() + end.len() > size {
+            break;
+        }
+        text.push_str(&next);
+    }
+    text + end
 }
 
 /// Every command and format that looks at a recorded machine or at one laid out, without `--from` or `--sysroot`.

@@ -1,6 +1,5 @@
 //! Snapshots with more devices, or longer answers, than a machine has.
 
-use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde_json::{Value, json};
 
 use super::made::{DOWNSTREAM, INFINIBAND, Made, ROOT_PORT, UPSTREAM, address};
@@ -11,12 +10,6 @@ pub fn gpus(count: usize) -> Input {
     let mut made = Made::new();
     (0..count).for_each(|at| made.gpu(&address(at, 1), &[]));
     made.input(&format!("{count} GPUs"))
-}
-
-/// The same input, compressed.
-pub fn compressed(input: &Input) -> Input {
-    let bytes = compress_to_vec(input.bytes.as_slice(), CompressionLevel::Fastest);
-    Input::new(&format!("{} zst", input.name), bytes)
 }
 
 /// GPUs and NICs, each on a root bus of its own; with names of this length, where it is not 0.
