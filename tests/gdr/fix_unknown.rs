@@ -35,7 +35,7 @@ impl Gap {
 }
 
 /// Sources that each fix reads: the fix, a path, and words of the answer if it cannot be read.
-const SOURCES: [(&str, &str, &str); 27] = [
+const SOURCES: [(&str, &str, &str); 25] = [
     ("iommu", "/sys/bus/pci/devices", "/sys/bus/pci/devices"),
     (
         "iommu",
@@ -55,11 +55,6 @@ const SOURCES: [(&str, &str, &str); 27] = [
         "0000:03:00.0/config",
     ),
     ("acs", "/sys/class/infiniband", "/sys/class/infiniband"),
-    (
-        "acs",
-        "/sys/class/infiniband/mlx5_0/device",
-        "mlx5_0/device",
-    ),
     ("mrrs", "/sys/bus/pci/devices", "/sys/bus/pci/devices"),
     (
         "mrrs",
@@ -92,11 +87,6 @@ const SOURCES: [(&str, &str, &str); 27] = [
         "rdma-modules",
         "/sys/class/infiniband",
         "/sys/class/infiniband",
-    ),
-    (
-        "rdma-modules",
-        "/etc/modules-load.d/gdr-rdma.conf",
-        "gdr-rdma.conf",
     ),
     ("peermem", "/sys/class/infiniband", "/sys/class/infiniband"),
     ("gdrdrv-node", "/proc/devices", "/proc/devices"),
@@ -136,6 +126,10 @@ fn unreadable_source_is_unknown() {
     for fix in FIXES {
         let sources = SOURCES.iter().filter(|(id, ..)| *id == fix.id);
         assert!(sources.count() > 0, "no source of {} is tried", fix.id);
+        // A snapshot of a machine without options has no image.
+        if fix.id == "initramfs" {
+            continue;
+        }
         let run = run(&whole, &bench.tools(), &["fix", fix.id, "--dry-run"]);
         let unread = flat(&run).contains("unknown: ");
         assert!(run.code != 3 && !unread, "{}: {run:?}", fix.id);
