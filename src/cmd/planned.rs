@@ -2,7 +2,7 @@
 
 use crate::check::{self, Ctx};
 use crate::fix::{self, Fix, FixRequest, Options, PortChoice};
-use crate::model::{Facts, Finding, Left, Outcome, Plan, Remedy};
+use crate::model::{Facts, Finding, Left, Outcome, Plan, Remedy, Repair};
 use crate::profile::Expectations;
 use crate::topo;
 use crate::world::World;
@@ -114,13 +114,17 @@ fn requests(finding: &Finding, fix: &str) -> bool {
     bad && finding.fix.as_ref().and_then(Remedy::id) == Some(fix)
 }
 
-/// Adds what the checks could not read. For fixes that the user names, a repair is complete only if their checks are known.
+/// Adds what the checks could not read. A fix that the user names has nothing to change only if its checks are known.
 fn add_unknown(plan: &mut Plan, findings: &[Finding], wanted: &Wanted<'_>) {
     let sentence = |finding: &Finding| fix::open(&finding.message, finding.needs.as_deref());
     if wanted.ids.is_empty() {
-        let open = findings
-            .iter()
-            .filter(|finding| check::leaves_open(finding, wanted.expectations));
+        let names_a_fix = |finding: &Finding| {
+            let mut fixes = fix::FIXES.iter();
+            fixes.any(|fix| fix.checks.contains(&finding.id.as_str()))
+        };
+        let open = findings.iter().filter(|finding| {
+            check::leaves_open(finding, wanted.expectations) && names_a_fix(finding)
+        });
         plan.unknown = open.map(sentence).collect();
         plan.unknown.dedup();
         return;
@@ -129,7 +133,8 @@ fn add_unknown(plan: &mut Plan, findings: &[Finding], wanted: &Wanted<'_>) {
     if wanted.options.ports != PortChoice::Judged {
         return;
     }
-    for repair in &mut plan.repairs {
+    let is_empty = |repair: &&mut Repair| repair.steps.is_empty() && repair.refused.is_none();
+    for repair in plan.repairs.iter_mut().filter(is_empty) {
         let is_named = wanted.ids.contains(&repair.fix);
         let Some(fix) = fix::find(&repair.fix).filter(|_| is_named) else {
             continue;

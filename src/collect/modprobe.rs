@@ -9,9 +9,9 @@ use std::path::Path;
 use super::read::{self, malformed};
 use crate::kmod::{self, nvidia};
 use crate::model::{
-    Command, Directive, Driver, Fact, FileKind, HiddenFile, Kernel, Modprobe, Note, Why,
+    Command, Directive, Driver, Fact, Failure, FileKind, HiddenFile, Kernel, Modprobe, Note, Why,
 };
-use crate::world::{Files, MOST};
+use crate::world::{FileError, Files, MOST};
 
 /// Where distributions install libkmod, whose file name gives its version.
 const LIBRARIES: [&str; 6] = [
@@ -167,8 +167,8 @@ fn names(
             read::absent::<()>(files, directory).map(|_| Vec::new())
         }
         Err(error) if error.is_absent() => Fact::Known(Vec::new()),
-        // A link cycle or a file: kmod ignores it.
-        Err(error) if error.why() == Why::Broken => {
+        // A link cycle or a file: kmod ignores it. What an input error hides may count at the next load.
+        Err(error) if error.why() == Why::Broken && !is_input_error(&error) => {
             let _: Fact<()> = read::unread(notes, &error);
             Fact::Known(Vec::new())
         }
@@ -205,6 +205,10 @@ fn text(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Option<Str
             }
         }
     }
+}
+
+fn is_input_error(error: &FileError) -> bool {
+    error.failure() == Failure::Errno(rustix::io::Errno::IO.raw_os_error())
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest, NoChange, Persist, PortChoice};
-use super::persist;
+use super::{devices, persist};
 use crate::check::{Ctx, ground};
 use crate::model::config::AcsBits;
 use crate::model::{Bdf, Capability, Fact, Severity, Why};
@@ -176,9 +176,7 @@ fn lasting(request: &FixRequest<'_>, ports: &BTreeMap<Bdf, AcsBits>) -> BTreeMap
 /// The ports to change, with the bits to clear.
 fn ports(request: &FixRequest<'_>) -> Result<BTreeMap<Bdf, AcsBits>, NoChange> {
     let ctx = request.ctx;
-    if let Fact::Unknown(why) = ctx.facts.pci {
-        return Err(NoChange::unread("/sys/bus/pci/devices", why));
-    }
+    devices::all_known(ctx)?;
     match &request.options.ports {
         PortChoice::Judged => {
             let found = ground::ports(ctx);

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use super::boot::{Parameter, Strip, set_parameter};
 use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest, NoChange};
+use super::devices;
 use crate::check::{Ctx, ground};
 use crate::kmod::words;
 use crate::model::{Fact, IommuMember};
@@ -25,6 +26,9 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
         return DesiredState::refused(
             "On Grace and Vera the SMMU has to translate: GPU memory is reached over NVLink-C2C.",
         );
+    }
+    if let Err(why) = devices::all_known(ctx) {
+        return DesiredState::none(why);
     }
     let groups = ground::translated(ctx);
     if groups.is_empty() {

@@ -8,6 +8,7 @@ mod boot;
 mod chain;
 mod command;
 mod desired;
+mod devices;
 mod driver_loads;
 mod drop_in;
 mod error;

@@ -1,6 +1,7 @@
 //! mrrs: sets the maximum read request size of NICs to 4096 bytes.
 
 use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest};
+use super::devices;
 use crate::check::ground;
 use crate::model::{Capability, Fact};
 
@@ -33,6 +34,9 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
             "The kernel is locked down ({mode}) and rejects writes to configuration space. Disable secure boot, or set the read \
              request size in the firmware; --force tries anyway."
         ));
+    }
+    if let Err(why) = devices::all_known(ctx) {
+        return DesiredState::none(why);
     }
     let mut desired = DesiredState::default();
     for bdf in ground::small_reads(ctx) {

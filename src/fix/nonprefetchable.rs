@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest};
+use super::devices;
 use crate::check::{Ctx, ground};
 use crate::model::{Bdf, Fact, FirmwareTool, Operation};
 
@@ -22,6 +23,9 @@ const TOOLS: [(&str, FirmwareTool); 2] = [
 
 fn desired(request: &FixRequest<'_>) -> DesiredState {
     let ctx = request.ctx;
+    if let Err(why) = devices::all_known(ctx) {
+        return DesiredState::none(why);
+    }
     let nics = ground::prefetchable_nics(ctx);
     if nics.is_empty() {
         return DesiredState::default();

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::desired::{DesiredState, Fix, FixRequest, NoChange};
+use super::desired::{DesiredState, Fix, FixRequest};
+use super::devices;
 use super::modules;
 use crate::check::{Ctx, ground};
 use crate::model::{Fact, Ids, ModuleFiles, PciDevice};
@@ -27,13 +28,8 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
              --device=/dev/infiniband.",
         );
     }
-    for (fact, source) in [
-        (ctx.facts.pci.why(), "/sys/bus/pci/devices"),
-        (ctx.facts.rdma.why(), "/sys/class/infiniband"),
-    ] {
-        if let Some(why) = fact {
-            return DesiredState::none(NoChange::unread(source, why));
-        }
+    if let Err(why) = devices::all_known(ctx) {
+        return DesiredState::none(why);
     }
     let providers = providers(ctx);
     if providers.is_empty() && !has_rdma(ctx) {

@@ -20,7 +20,7 @@ pub struct Plan {
     /// The failures that the repairs do not end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<Left>,
-    /// What could not be read, although a required check needs it, as sentences.
+    /// What could not be read, although a required check that names a fix needs it, as sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
 }

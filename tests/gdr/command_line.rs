@@ -292,6 +292,7 @@ const PAGES: &[&[&str]] = &[
 fn fits(line: &str, width: usize) -> bool {
     let is_command = line.starts_with("env ")
         || line.trim_start().starts_with("fix:")
+        || line.trim_start().starts_with("by hand:")
         || line.trim_start().starts_with("| ");
     let is_word = line.split_whitespace().count() <= 2;
     line.chars().count() <= width || is_command || is_word

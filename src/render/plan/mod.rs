@@ -40,7 +40,7 @@ fn rest(plan: &Plan, of_all: bool, style: Style) -> String {
         (true, 0, _) if plan.unknown.is_empty() => {
             line("No check failed: there is nothing to repair.", 0)
         }
-        (true, 0, _) => line("No check failed, but some could not be made.", 0),
+        (true, 0, _) => line("No check failed, but not all could be made:", 0),
         (true, _, 0) => line(
             &format!("{repaired} of {failures} {noun} can be repaired by gdr."),
             0,
