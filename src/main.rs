@@ -45,7 +45,8 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(message) => return show(&message),
     };
-    ExitCode::from(cmd::run(cli, &mut output::stdout(), &mut output::stderr()))
+    let status = cmd::run(cli, &mut output::stdout(), &mut output::stderr());
+    probe::interrupts::end_by(status)
 }
 
 /// Prints help, the version, or what is wrong with the arguments.

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use super::devices::{ListGpus, ListRdmaDevices};
 use super::events::{Event, Listed, Step};
+use super::interrupts::Interrupts;
 use super::machine::Machine;
 use super::scope::{Chosen, ProbeError, Scope, chosen};
 use super::target::Target;
 use super::task::{CHILD, Task};
 use super::verdict::Subject;
-use super::watch::{ChildEnd, Interrupts, Output, Wire, watch};
+use super::watch::{ChildEnd, Output, Wire, watch};
 use crate::input::pass_environment;
 use crate::model::{ProbeReport, ProbedEnd};
 

@@ -11,10 +11,9 @@ use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-
 use super::events::{Event, Step};
+use super::interrupts::Interrupts;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Longest line of events.
 const MAX_EVENT: usize = 4 << 20;
@@ -51,27 +50,8 @@ pub enum ChildEnd {
     Garbled(String),
 }
 
-/// SIGINT, SIGTERM and SIGHUP.
-pub struct Interrupts(UnixStream);
-
-impl Interrupts {
-    /// From now on the signals end the running child instead of this process.
-    pub fn catch() -> io::Result<Self> {
-        let (reading, writing) = UnixStream::pair()?;
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            signal_hook::low_level::pipe::register(signal, writing.try_clone()?)?;
-        }
-        Ok(Self(reading))
-    }
-
-    /// True after a signal.
-    pub fn pending(&self) -> bool {
-        is_readable(&self.0)
-    }
-}
-
 /// True if a read would not block: there is data, or the other end is closed.
-fn is_readable(file: &impl AsFd) -> bool {
+pub fn is_readable(file: &impl AsFd) -> bool {
     let mut waiting = [PollFd::from_borrowed_fd(file.as_fd(), PollFlags::IN)];
     poll(&mut waiting, Some(&Timespec::default())).is_ok_and(|count| count > 0)
 }
@@ -227,7 +207,7 @@ fn wait(
         tv_nsec: left.subsec_nanos().into(),
     };
     let mut waiting = vec![
-        PollFd::from_borrowed_fd(interrupts.0.as_fd(), PollFlags::IN),
+        PollFd::from_borrowed_fd(interrupts.as_fd(), PollFlags::IN),
         PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN),
     ];
     waiting.extend(stop.map(|stop| PollFd::from_borrowed_fd(stop.as_fd(), PollFlags::IN)));
@@ -361,7 +341,7 @@ mod tests {
     fn run(script: &str, timeout: Duration) -> (ChildEnd, Vec<Event>) {
         // A closed writing end would be an interrupt.
         let (reading, _writing) = UnixStream::pair().expect("a pair");
-        run_with(script, timeout, &Interrupts(reading))
+        run_with(script, timeout, &Interrupts::of(reading))
     }
 
     fn run_with(
@@ -463,11 +443,11 @@ mod tests {
         let (ended, events) = run_with(
             "echo '{\"note\":\"one\"}'; exec sleep 60",
             GENEROUS,
-            &Interrupts(reading),
+            &Interrupts::of(reading),
         );
         assert_eq!(ended, ChildEnd::Interrupted);
         assert_eq!(events.len(), 1);
-        let closed = Interrupts(UnixStream::pair().expect("a pair").0);
+        let closed = Interrupts::of(UnixStream::pair().expect("a pair").0);
         let (ended, _) = run_with("exec sleep 60", GENEROUS, &closed);
         assert_eq!(
             ended,

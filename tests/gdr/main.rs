@@ -69,6 +69,7 @@ mod probe_rdma_together;
 mod probe_sim;
 mod probe_transfer;
 mod registration;
+mod signals;
 mod snapshot;
 mod snapshot_mask;
 #[path = "../support/mod.rs"]
