@@ -5,7 +5,7 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use gdr::{cli, cmd, output, probe, world};
+use gdr::{cli, cmd, keeper, output, probe, world};
 
 /// Exit status that Rust's run time gives a panic.
 const PANICKED: i32 = 101;
@@ -26,14 +26,16 @@ fn main() -> ExitCode {
             std::process::exit(PANICKED);
         }
     }));
+    if let Some(kept) = keeper::keep(std::env::args_os()) {
+        return kept;
+    }
     let arguments: Vec<String> = std::env::args_os()
         .skip(1)
         .map(|argument| argument.to_string_lossy().into_owned())
         .collect();
-    let answered = world::answer_for_parent(&arguments, &mut output::escaped(io::stdout().lock()))
-        .or_else(|| {
-            probe::answer_for_parent(&arguments, &mut output::escaped(io::stdout().lock()))
-        });
+    let answered = world::answer_for_parent(&arguments).or_else(|| {
+        probe::answer_for_parent(&arguments, &mut output::escaped(io::stdout().lock()))
+    });
     if let Some(answered) = answered {
         return if answered.is_ok() {
             ExitCode::SUCCESS

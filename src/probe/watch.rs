@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::events::{Event, Step};
 use super::interrupts::Interrupts;
+use crate::keeper;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Longest line of events.
@@ -312,7 +313,7 @@ impl KillOnDrop {
         let begun = Instant::now();
         loop {
             meanwhile();
-            match self.0.try_wait()? {
+            match keeper::try_wait(&mut self.0)? {
                 Some(status) => return Ok(Some(status)),
                 None if begun.elapsed() >= timeout => return Ok(None),
                 None => std::thread::sleep(Duration::from_millis(1)),
@@ -324,11 +325,7 @@ impl KillOnDrop {
 impl Drop for KillOnDrop {
     /// The kernel needs a moment to end a process that uses a GPU; one that hangs in the driver never ends.
     fn drop(&mut self) {
-        if !matches!(self.0.try_wait(), Ok(Some(_))) {
-            // Fails only if the child has ended meanwhile.
-            let _ = self.0.kill();
-            let _ = self.status(Duration::from_millis(500), &mut || {});
-        }
+        keeper::end(&mut self.0);
     }
 }
 
