@@ -11,13 +11,26 @@ use gdr::{cli, cmd, keeper, output, probe, world};
 const PANICKED: i32 = 101;
 
 fn main() -> ExitCode {
+    if let Some(limit) = cmd::limits::stack() {
+        // Ignored: stderr is gone.
+        let _ = writeln!(output::stderr(), "gdr: {limit}");
+        return ExitCode::from(cmd::ERROR);
+    }
     // A panic's message may repeat what it met.
     std::panic::set_hook(Box::new(|panic| {
         let message = output::printable(&panic.to_string());
-        let backtrace = Backtrace::capture();
         let mut err = output::stderr();
         // Ignored: stderr is gone.
         let _ = writeln!(err, "gdr: {message}");
+        let limits = cmd::limits::tight();
+        for limit in &limits {
+            let _ = writeln!(err, "gdr: {limit}");
+        }
+        // Where a limit is the cause, the place in the program is not.
+        let backtrace = match limits.is_empty() {
+            true => Backtrace::capture(),
+            false => Backtrace::disabled(),
+        };
         if backtrace.status() == BacktraceStatus::Captured {
             let _ = writeln!(err, "{backtrace}");
         }

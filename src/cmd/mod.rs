@@ -7,6 +7,7 @@ mod expected;
 mod explain;
 mod fix;
 mod fleet;
+pub mod limits;
 mod machine;
 mod names;
 mod packets;
@@ -38,6 +39,9 @@ pub const ERROR: u8 = 2;
 pub fn run(cli: Cli, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     execute(cli, out, err).unwrap_or_else(|error| {
         remark(err, &format!("{error:#}"));
+        for limit in limits::behind(&error) {
+            remark(err, &limit);
+        }
         ERROR
     })
 }

@@ -236,6 +236,9 @@ impl Session<'_> {
     ) -> anyhow::Result<u8> {
         let mut report = self.measure(probe, expected, interrupts, err)?;
         interrupts.printing();
+        if failures(&report).next().is_some() {
+            report.notes.extend(super::limits::tight());
+        }
         report.findings = expected_bandwidths(&self.expectations()?, &report);
         if let Some(saved) = baseline {
             let side = Side {

@@ -1,16 +1,15 @@
 //! SIGINT, SIGTERM and SIGHUP of a command that ends its children and prints what it has.
 
 use std::io::{self, Read as _};
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{flag, low_level};
-
-use super::watch::is_readable;
 
 /// How long children may take to end, and a report to be read, after a signal.
 const GRACE: Duration = Duration::from_secs(5);
@@ -92,6 +91,12 @@ impl Interrupts {
             prints: Arc::default(),
         }
     }
+}
+
+/// True if a read would not block: there is data, or the other end is closed.
+pub fn is_readable(file: &impl AsFd) -> bool {
+    let mut waiting = [PollFd::from_borrowed_fd(file.as_fd(), PollFlags::IN)];
+    poll(&mut waiting, Some(&Timespec::default())).is_ok_and(|count| count > 0)
 }
 
 fn status(last: &AtomicUsize) -> Option<u8> {

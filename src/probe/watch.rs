@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::events::{Event, Step};
-use super::interrupts::Interrupts;
+use super::interrupts::{Interrupts, is_readable};
 use crate::keeper;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -49,12 +49,6 @@ pub enum ChildEnd {
     Crashed(Step, ExitStatus),
     /// It wrote a line that is not an event.
     Garbled(String),
-}
-
-/// True if a read would not block: there is data, or the other end is closed.
-pub fn is_readable(file: &impl AsFd) -> bool {
-    let mut waiting = [PollFd::from_borrowed_fd(file.as_fd(), PollFlags::IN)];
-    poll(&mut waiting, Some(&Timespec::default())).is_ok_and(|count| count > 0)
 }
 
 /// A child's connection to another process.

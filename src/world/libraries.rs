@@ -422,7 +422,7 @@ fn ended(library: &str, status: ExitStatus, output: &[u8], error: &serde_json::E
     const PANICKED: i32 = 101;
     match (status.signal(), status.code()) {
         (Some(KILLED), _) => format!(
-            "the process that reads {library} was killed ({status}), by the library or for lack of memory: dmesg names the latter"
+            "{library}, or a lack of memory, killed the process that reads it ({status}): dmesg names the latter"
         ),
         (Some(_), _) => format!("{library} crashed the process that reads it ({status})"),
         (None, Some(PANICKED)) => {

@@ -77,5 +77,6 @@ mod support;
 mod together;
 mod topo;
 mod uar_map;
+mod vendor_libraries;
 mod verbs;
 mod words;
