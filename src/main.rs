@@ -5,19 +5,32 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use gdr::{cli, cmd, output, probe, world};
+use gdr::{cli, cmd, keeper, output, probe, world};
 
 /// Exit status that Rust's run time gives a panic.
 const PANICKED: i32 = 101;
 
 fn main() -> ExitCode {
+    if let Some(limit) = cmd::limits::stack() {
+        // Ignored: stderr is gone.
+        let _ = writeln!(output::stderr(), "gdr: {limit}");
+        return ExitCode::from(cmd::ERROR);
+    }
     // A panic's message may repeat what it met.
     std::panic::set_hook(Box::new(|panic| {
         let message = output::printable(&panic.to_string());
-        let backtrace = Backtrace::capture();
         let mut err = output::stderr();
         // Ignored: stderr is gone.
         let _ = writeln!(err, "gdr: {message}");
+        let limits = cmd::limits::tight();
+        for limit in &limits {
+            let _ = writeln!(err, "gdr: {limit}");
+        }
+        // Where a limit is the cause, the place in the program is not.
+        let backtrace = match limits.is_empty() {
+            true => Backtrace::capture(),
+            false => Backtrace::disabled(),
+        };
         if backtrace.status() == BacktraceStatus::Captured {
             let _ = writeln!(err, "{backtrace}");
         }
@@ -26,14 +39,16 @@ fn main() -> ExitCode {
             std::process::exit(PANICKED);
         }
     }));
+    if let Some(kept) = keeper::keep(std::env::args_os()) {
+        return kept;
+    }
     let arguments: Vec<String> = std::env::args_os()
         .skip(1)
         .map(|argument| argument.to_string_lossy().into_owned())
         .collect();
-    let answered = world::answer_for_parent(&arguments, &mut output::escaped(io::stdout().lock()))
-        .or_else(|| {
-            probe::answer_for_parent(&arguments, &mut output::escaped(io::stdout().lock()))
-        });
+    let answered = world::answer_for_parent(&arguments).or_else(|| {
+        probe::answer_for_parent(&arguments, &mut output::escaped(io::stdout().lock()))
+    });
     if let Some(answered) = answered {
         return if answered.is_ok() {
             ExitCode::SUCCESS
@@ -45,7 +60,8 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(message) => return show(&message),
     };
-    ExitCode::from(cmd::run(cli, &mut output::stdout(), &mut output::stderr()))
+    let status = cmd::run(cli, &mut output::stdout(), &mut output::stderr());
+    probe::interrupts::end_by(status)
 }
 
 /// Prints help, the version, or what is wrong with the arguments.

@@ -63,12 +63,14 @@ const FLEET_STATUS: &str = "\
 0 Nothing failed on any node.
 1 Something failed on a node, or a node has no report.
 2 Usage or internal error.
-3 Nothing failed, but something required could not be determined.";
+3 Nothing failed, but something required could not be determined.
+130 Ctrl-C interrupted it (143: SIGTERM).";
 const PROBE_STATUS: &str = "\
 0 All tests passed, and all data was correct.
 1 A check failed, data was wrong, or the GPU or a library is missing.
 2 Usage or internal error.
-3 Nothing failed, but the probe was interrupted, or a driver did not answer in time.";
+3 Nothing failed, but a driver did not answer in time.
+130 Ctrl-C interrupted it (143: SIGTERM). What was measured until then is printed.";
 
 /// The sections of a command, by its name after `gdr`; the empty string is `gdr` itself.
 pub fn sections(command: &str) -> Option<Sections> {
@@ -92,7 +94,8 @@ Map GPU memory, verify it and measure copies.",
 0 Success.
 1 A check failed, or a repair stopped.
 2 Usage or internal error.
-3 Nothing failed, but something required could not be determined.",
+3 Nothing failed, but something required could not be determined.
+130 Ctrl-C interrupted it (143: SIGTERM).",
         see_also: "gdr-doctor(1), gdr-explain(1), gdr-topo(1), gdr-probe(1), gdr-fix(1), gdr-snapshot(1)",
     },
     Sections {

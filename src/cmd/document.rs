@@ -3,11 +3,12 @@
 use std::fs::{self, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde::Deserialize;
+use tempfile::NamedTempFile;
 
 use crate::input::{self, Lookahead, json_error};
 use crate::model::{SNAPSHOT_SCHEMA, Snapshot};
@@ -146,27 +147,67 @@ pub fn write(
         true => compress(text),
         false => text.to_vec(),
     };
-    // Write to the target of a symbolic link.
-    let target = fs::canonicalize(output).unwrap_or_else(|_| output.to_owned());
-    let existing = fs::metadata(&target).ok();
-    if existing.as_ref().is_some_and(|file| !file.is_file()) {
+    let place = Place::of(output);
+    if !place.is_replaced() {
         // A pipe or a device cannot be replaced.
-        fs::write(&target, &bytes)?;
+        fs::write(&place.target, &bytes)?;
         return Ok(bytes.len());
     }
-    let directory = match target.parent() {
-        Some(directory) if !directory.as_os_str().is_empty() => directory,
-        _ => Path::new("."),
-    };
-    let mut temporary = tempfile::Builder::new()
-        .prefix(".gdr-")
-        .tempfile_in(directory)?;
+    let mut temporary = place.temporary()?;
     temporary.write_all(&bytes)?;
-    let permissions = match existing {
+    let permissions = match place.existing {
         Some(file) => file.permissions(),
         None => Permissions::from_mode(if public { 0o644 } else { 0o600 }),
     };
     temporary.as_file().set_permissions(permissions)?;
-    temporary.persist(&target).map_err(|error| error.error)?;
+    temporary
+        .persist(&place.target)
+        .map_err(|error| error.error)?;
     Ok(bytes.len())
+}
+
+/// Fails if [`write`] would fail because of the file's name, its directory or the right to write there.
+pub fn check_writable(output: &Path) -> io::Result<()> {
+    let place = Place::of(output);
+    if output == Path::new("-") {
+        return Ok(());
+    }
+    match &place.existing {
+        Some(file) if file.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        // Opening a pipe waits for its reader.
+        Some(file) if !file.is_file() => Ok(()),
+        _ => place.temporary().map(drop),
+    }
+}
+
+/// Where a document goes.
+struct Place {
+    /// The target of a symbolic link.
+    target: PathBuf,
+    existing: Option<fs::Metadata>,
+}
+
+impl Place {
+    fn of(output: &Path) -> Self {
+        let target = fs::canonicalize(output).unwrap_or_else(|_| output.to_owned());
+        Self {
+            existing: fs::metadata(&target).ok(),
+            target,
+        }
+    }
+
+    fn is_replaced(&self) -> bool {
+        self.existing.as_ref().is_none_or(fs::Metadata::is_file)
+    }
+
+    /// The file that replaces the target when it is complete.
+    fn temporary(&self) -> io::Result<NamedTempFile> {
+        let directory = match self.target.parent() {
+            Some(directory) if !directory.as_os_str().is_empty() => directory,
+            _ => Path::new("."),
+        };
+        tempfile::Builder::new()
+            .prefix(".gdr-")
+            .tempfile_in(directory)
+    }
 }

@@ -7,6 +7,7 @@ mod expected;
 mod explain;
 mod fix;
 mod fleet;
+pub mod limits;
 mod machine;
 mod names;
 mod packets;
@@ -31,6 +32,7 @@ use machine::Machine;
 use crate::cli::{Cli, Command, Global};
 use crate::model::Facts;
 use crate::output::printable;
+use crate::probe::interrupts::Interrupts;
 
 pub const ERROR: u8 = 2;
 
@@ -38,6 +40,9 @@ pub const ERROR: u8 = 2;
 pub fn run(cli: Cli, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     execute(cli, out, err).unwrap_or_else(|error| {
         remark(err, &format!("{error:#}"));
+        for limit in limits::behind(&error) {
+            remark(err, &limit);
+        }
         ERROR
     })
 }
@@ -74,6 +79,21 @@ fn execute(cli: Cli, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result
         Command::Undo(options) => undo::run(&machine, &cli.global, options, out, err),
         Command::Snapshot(options) => snapshot::run(machine, &cli.global, options, out, err),
     }
+}
+
+/// The result of a command that catches signals: after one, the exit status is the signal's, whatever was printed.
+fn concluded(
+    interrupts: &Interrupts,
+    result: anyhow::Result<u8>,
+    err: &mut dyn Write,
+) -> anyhow::Result<u8> {
+    let Some(status) = interrupts.status() else {
+        return result;
+    };
+    if let Err(error) = result {
+        remark(err, &format!("{error:#}"));
+    }
+    Ok(status)
 }
 
 /// Prints a result. A closed pipe (`| head`) does not change the verdict.

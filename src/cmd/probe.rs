@@ -25,13 +25,13 @@ use crate::output::{self, Document, Progress};
 use crate::probe::children::Watcher;
 use crate::probe::depth::{Depth, Terms};
 use crate::probe::events::Step;
+use crate::probe::interrupts::Interrupts;
 use crate::probe::rdma::rendezvous::{
     DEFAULT_PORT, SECRET_VARIABLE, Secret, default_listen, from_environment, is_exposed,
 };
 use crate::probe::scope::{Nodes, Scope};
 use crate::probe::supervise;
 use crate::probe::verdict::{exit_code, failures};
-use crate::probe::watch::Interrupts;
 use crate::probe::{self, baseline, host, mp, mpi, p2p, rdma, transfer};
 use crate::profile::Expectations;
 use crate::render::{html, junit, probe as render};
@@ -200,7 +200,6 @@ impl Session<'_> {
         let facts = self.machine.facts(self.want);
         super::notes(self.global, self.machine.is_imported(), &facts, err);
         let expected = expected_machine(self.machine, &facts)?;
-        let is_chart = matches!(self.scope.format, ProbeFormat::Curve | ProbeFormat::Svg);
         if !self.machine.is_live() {
             if self.scope.sim {
                 bail!("--sim runs on this machine: it does not work with --sysroot or --from");
@@ -208,7 +207,7 @@ impl Session<'_> {
             if self.scope.save.is_some() || self.scope.baseline.is_some() {
                 bail!("nothing is measured with --sysroot or --from: omit --save and --baseline");
             }
-            if is_chart {
+            if self.is_chart() {
                 bail!(
                     "nothing is measured with --sysroot or --from, so there is no curve: use --format table or json"
                 );
@@ -218,7 +217,28 @@ impl Session<'_> {
             return Ok(exit_code(&report));
         }
         let baseline = self.baseline(P::KIND)?;
-        let mut report = self.measure(probe, &expected, err)?;
+        if let Some(file) = &self.scope.save {
+            probe_file::check_save(file)?;
+        }
+        let interrupts = Interrupts::catch()?;
+        let status = self.measured(probe, &expected, baseline, &interrupts, (out, err));
+        super::concluded(&interrupts, status, err)
+    }
+
+    /// Measures, compares and prints the report.
+    fn measured<P: supervise::Probe>(
+        &self,
+        probe: &P,
+        expected: &probe::machine::Machine,
+        baseline: Option<probe_file::Saved>,
+        interrupts: &Interrupts,
+        (out, err): (&mut dyn Write, &mut dyn Write),
+    ) -> anyhow::Result<u8> {
+        let mut report = self.measure(probe, expected, interrupts, err)?;
+        interrupts.printing();
+        if failures(&report).next().is_some() {
+            report.notes.extend(super::limits::tight());
+        }
         report.findings = expected_bandwidths(&self.expectations()?, &report);
         if let Some(saved) = baseline {
             let side = Side {
@@ -230,6 +250,7 @@ impl Session<'_> {
                 baseline::compare(&saved.report.results, &report.results, baseline::TOLERANCE);
             report.baseline = Some(diff.report(saved.side, side, true));
         }
+        let is_chart = self.is_chart();
         // Of several ranks only the first one prints the report.
         let is_rank = report.mpi.as_ref().is_some_and(|mpi| mpi.rank > 0);
         if is_chart || is_rank {
@@ -249,6 +270,10 @@ impl Session<'_> {
         Ok(exit_code(&report))
     }
 
+    fn is_chart(&self) -> bool {
+        matches!(self.scope.format, ProbeFormat::Curve | ProbeFormat::Svg)
+    }
+
     fn baseline(&self, kind: ProbeKind) -> anyhow::Result<Option<probe_file::Saved>> {
         let read = |file: &PathBuf| {
             probe_file::baseline(file, kind, self.scope.sim)
@@ -262,16 +287,16 @@ impl Session<'_> {
         &self,
         probe: &P,
         expected: &probe::machine::Machine,
+        interrupts: &Interrupts,
         err: &mut dyn Write,
     ) -> anyhow::Result<ProbeReport> {
-        let interrupts = Interrupts::catch()?;
         let mut watcher = TerminalWatcher {
             bar: Progress::new(),
             err,
         };
         let mut runs = Vec::new();
         for _ in 0..self.scope.runs {
-            let run = supervise::measure(probe, expected, &interrupts, &mut watcher);
+            let run = supervise::measure(probe, expected, interrupts, &mut watcher);
             watcher.bar.clear();
             runs.push(run?);
             if runs.last().is_some_and(|run| !run.complete) {

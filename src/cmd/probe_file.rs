@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use anyhow::{anyhow, bail};
+use anyhow::{Context as _, anyhow, bail};
 use serde::{Deserialize, Deserializer};
 
 use super::document;
@@ -114,6 +114,16 @@ pub fn baseline(file: &Path, kind: ProbeKind, simulated: bool) -> anyhow::Result
         );
     }
     Ok(saved)
+}
+
+/// Fails if a report could not be saved, before minutes are measured for it.
+pub fn check_save(file: &Path) -> anyhow::Result<()> {
+    document::check_writable(file).with_context(|| {
+        format!(
+            "--save: cannot write {}; nothing was measured",
+            file.display()
+        )
+    })
 }
 
 /// Saves a report as a baseline.

@@ -35,14 +35,15 @@ pub fn run(
     if options.live && !world.libraries.can_try() {
         bail!("--live tests the hardware of this machine: it does not work for a recorded one");
     }
+    let cannot_write = || format!("cannot write {}", output.display());
+    document::check_writable(output).with_context(cannot_write)?;
     let (mut snapshot, facts) = take(world, options.live)?;
     super::notes(global, false, &facts, err);
     if options.mask {
         snapshot::mask(&mut snapshot, &names_to_mask(&facts));
     }
     let text = document::text(&snapshot)?;
-    let size = document::write(output, &text, snapshot.masked, out)
-        .with_context(|| format!("cannot write {}", output.display()))?;
+    let size = document::write(output, &text, snapshot.masked, out).with_context(cannot_write)?;
     super::remark(err, &summary(output, size, &snapshot, &facts));
     Ok(0)
 }

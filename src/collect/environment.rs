@@ -93,7 +93,10 @@ fn shown(name: &str, value: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_.,:=^-+@~ ".contains(c);
     match name {
         "LD_LIBRARY_PATH" => directories(value),
-        "CUDA_VISIBLE_DEVICES" if !value.is_empty() => SET.to_owned(),
+        // Numbers are no secret, UUIDs name this machine.
+        "CUDA_VISIBLE_DEVICES" if value.chars().any(|c| !"0123456789,-".contains(c)) => {
+            SET.to_owned()
+        }
         _ if value == SET => SET.to_owned(),
         _ if value.len() <= LONGEST && value.chars().all(plain) => value.to_owned(),
         _ => SET.to_owned(),

@@ -7,7 +7,7 @@ use crate::world::Files;
 pub fn process(files: &dyn Files, notes: &mut Vec<Note>) -> Process {
     let limits = read::text(files, "/proc/self/limits", notes);
     let (memlock_soft, memlock_hard) = match limits {
-        Fact::Known(text) => match memlock(&text) {
+        Fact::Known(ref text) => match limit(text, "Max locked memory") {
             Some((soft, hard)) => (Fact::Known(soft), Fact::Known(hard)),
             None => {
                 let source = "/proc/self/limits";
@@ -34,6 +34,10 @@ pub fn process(files: &dyn Files, notes: &mut Vec<Note>) -> Process {
     Process {
         memlock_soft,
         memlock_hard,
+        open_files: limits.and_then(|text| match limit(&text, "Max open files") {
+            Some((soft, _)) => Fact::Known(soft),
+            None => Fact::Unknown(Why::Broken),
+        }),
         capabilities: field("CapEff").and_then(|text| parsed(u64::from_str_radix(&text, 16).ok())),
         uid: field("Uid")
             .and_then(|text| {
@@ -65,11 +69,9 @@ fn identity_lines(status: &str) -> String {
         .collect()
 }
 
-/// Soft and hard `Max locked memory`; `None` inside means unlimited.
-fn memlock(limits: &str) -> Option<(Option<u64>, Option<u64>)> {
-    let line = limits
-        .lines()
-        .find_map(|line| line.strip_prefix("Max locked memory"))?;
+/// The soft and the hard limit of this name; `None` inside means unlimited.
+fn limit(limits: &str, name: &str) -> Option<(Option<u64>, Option<u64>)> {
+    let line = limits.lines().find_map(|line| line.strip_prefix(name))?;
     let mut values = line.split_ascii_whitespace().map(|value| match value {
         "unlimited" => Some(None),
         number => number.parse().ok().map(Some),
@@ -92,6 +94,7 @@ mod tests {
         let line = |values: &str| {
             format!("Limit  Soft Limit\nMax locked memory         {values}  bytes\n")
         };
+        let memlock = |text: &str| limit(text, "Max locked memory");
         assert_eq!(
             memlock(&line("8388608 unlimited")),
             Some((Some(8388608), None))

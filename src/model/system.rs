@@ -182,6 +182,9 @@ pub struct Process {
     pub memlock_soft: Fact<Option<u64>>,
     /// Hard limit of locked memory in bytes; none means unlimited.
     pub memlock_hard: Fact<Option<u64>>,
+    /// Soft limit of open files; none means unlimited.
+    #[serde(default)]
+    pub open_files: Fact<Option<u64>>,
     /// Effective capabilities.
     pub capabilities: Fact<u64>,
     /// Effective user id.

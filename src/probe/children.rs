@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use super::devices::{ListGpus, ListRdmaDevices};
 use super::events::{Event, Listed, Step};
+use super::interrupts::Interrupts;
 use super::machine::Machine;
 use super::scope::{Chosen, ProbeError, Scope, chosen};
 use super::target::Target;
 use super::task::{CHILD, Task};
 use super::verdict::Subject;
-use super::watch::{ChildEnd, Interrupts, Output, Wire, watch};
+use super::watch::{ChildEnd, Output, Wire, watch};
 use crate::input::pass_environment;
+use crate::keeper;
 use crate::model::{ProbeReport, ProbedEnd};
 
 /// The shared secret of two machines. Removed from the environment of children, whose libraries do not need it.
@@ -167,8 +169,7 @@ impl Children<'_> {
         task: &T,
         start: Start<'_>,
     ) -> Result<ChildResult, ProbeError> {
-        // The running executable, even if its file was replaced or its path is not visible here.
-        let mut command = Command::new("/proc/self/exe");
+        let mut command = keeper::command();
         command.args(arguments(task)?);
         self.run_command(subject, command, start)
     }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use gpu::Gpu;
+use rustix::process::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};
 
 use super::events::{Event, Listed, Reporter};
@@ -11,6 +12,7 @@ use super::failure::StepError;
 use super::task::Task;
 use super::verdict::Subject;
 use crate::model::{Bdf, ProbeResult};
+use crate::output::shell_word;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ListGpus {
@@ -37,15 +39,24 @@ impl Task for ListGpus {
         reporter.doing("libcuda.so.1 to start (cuInit)")?;
         let why = match gpu::devices() {
             Ok(devices) if devices.is_empty() => {
-                "CUDA shows no GPU here: see CUDA_VISIBLE_DEVICES and gdr doctor".to_owned()
+                format!("CUDA shows no GPU here{}; see gdr doctor", hidden())
             }
             Ok(devices) => {
                 let listed = devices.iter().map(|device| listed(device, false)).collect();
                 return Ok(reporter.send(&Event::Listed(listed))?);
             }
             Err(error) => format!(
-                "there is no GPU to probe: {}; see gdr doctor; --sim needs no GPU",
-                gpu::sentence(&error)
+                "there is no GPU to probe: {}{}; see gdr doctor; --sim needs no GPU",
+                gpu::sentence(&error),
+                match error
+                    .failure()
+                    .and_then(gpu::Failure::result)
+                    .map(|result| result.0)
+                {
+                    Some(NO_DEVICE) => hidden(),
+                    Some(OPERATING_SYSTEM) => few_files(),
+                    _ => String::new(),
+                }
             ),
         };
         match self.required {
@@ -53,6 +64,37 @@ impl Task for ListGpus {
             false => reporter.note(why)?,
         }
         Ok(())
+    }
+}
+
+/// Results of cuInit (cuda.h).
+const NO_DEVICE: u32 = 100;
+const OPERATING_SYSTEM: u32 = 304;
+
+/// The variable that may hide all GPUs.
+fn hidden() -> String {
+    match std::env::var("CUDA_VISIBLE_DEVICES") {
+        Ok(value) if value.is_empty() => {
+            ": CUDA_VISIBLE_DEVICES is empty, which hides every GPU: unset it".to_owned()
+        }
+        Ok(value) => format!(
+            ": CUDA_VISIBLE_DEVICES={} hides every GPU if its first one does not exist: unset it",
+            shell_word(&value)
+        ),
+        Err(_) => String::new(),
+    }
+}
+
+/// The limit of open files that may keep CUDA from starting.
+fn few_files() -> String {
+    const ENOUGH: u64 = 256;
+    match getrlimit(Resource::Nofile).current {
+        Some(limit) if limit < ENOUGH => {
+            format!(
+                ": this process may open only {limit} files: raise the limit with ulimit -n 1024"
+            )
+        }
+        _ => String::new(),
     }
 }
 

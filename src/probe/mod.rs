@@ -19,6 +19,7 @@ mod failure;
 pub mod gather;
 pub mod host;
 mod integrity;
+pub mod interrupts;
 mod lanes;
 pub mod machine;
 pub mod mp;

@@ -1,11 +1,11 @@
 //! The parent's side of a probe: it measures this machine, or states what to expect of a recorded one.
 
 use super::children::{Children, Watcher};
+use super::interrupts::Interrupts;
 use super::machine::Machine;
 use super::scope::{ProbeError, Scope, chosen};
 use super::task::Task;
 use super::verdict::{Promise, Subject};
-use super::watch::Interrupts;
 use crate::model::{GIGABYTES_PER_SECOND, ProbeKind, ProbeReport, ProbeResult};
 
 /// A probe and its options. `render` selects the layout of the report by its kind.

@@ -11,10 +11,10 @@ use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-
 use super::events::{Event, Step};
+use super::interrupts::{Interrupts, is_readable};
+use crate::keeper;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Longest line of events.
 const MAX_EVENT: usize = 4 << 20;
@@ -49,31 +49,6 @@ pub enum ChildEnd {
     Crashed(Step, ExitStatus),
     /// It wrote a line that is not an event.
     Garbled(String),
-}
-
-/// SIGINT, SIGTERM and SIGHUP.
-pub struct Interrupts(UnixStream);
-
-impl Interrupts {
-    /// From now on the signals end the running child instead of this process.
-    pub fn catch() -> io::Result<Self> {
-        let (reading, writing) = UnixStream::pair()?;
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            signal_hook::low_level::pipe::register(signal, writing.try_clone()?)?;
-        }
-        Ok(Self(reading))
-    }
-
-    /// True after a signal.
-    pub fn pending(&self) -> bool {
-        is_readable(&self.0)
-    }
-}
-
-/// True if a read would not block: there is data, or the other end is closed.
-fn is_readable(file: &impl AsFd) -> bool {
-    let mut waiting = [PollFd::from_borrowed_fd(file.as_fd(), PollFlags::IN)];
-    poll(&mut waiting, Some(&Timespec::default())).is_ok_and(|count| count > 0)
 }
 
 /// A child's connection to another process.
@@ -227,7 +202,7 @@ fn wait(
         tv_nsec: left.subsec_nanos().into(),
     };
     let mut waiting = vec![
-        PollFd::from_borrowed_fd(interrupts.0.as_fd(), PollFlags::IN),
+        PollFd::from_borrowed_fd(interrupts.as_fd(), PollFlags::IN),
         PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN),
     ];
     waiting.extend(stop.map(|stop| PollFd::from_borrowed_fd(stop.as_fd(), PollFlags::IN)));
@@ -332,7 +307,7 @@ impl KillOnDrop {
         let begun = Instant::now();
         loop {
             meanwhile();
-            match self.0.try_wait()? {
+            match keeper::try_wait(&mut self.0)? {
                 Some(status) => return Ok(Some(status)),
                 None if begun.elapsed() >= timeout => return Ok(None),
                 None => std::thread::sleep(Duration::from_millis(1)),
@@ -344,11 +319,7 @@ impl KillOnDrop {
 impl Drop for KillOnDrop {
     /// The kernel needs a moment to end a process that uses a GPU; one that hangs in the driver never ends.
     fn drop(&mut self) {
-        if !matches!(self.0.try_wait(), Ok(Some(_))) {
-            // Fails only if the child has ended meanwhile.
-            let _ = self.0.kill();
-            let _ = self.status(Duration::from_millis(500), &mut || {});
-        }
+        keeper::end(&mut self.0);
     }
 }
 
@@ -361,7 +332,7 @@ mod tests {
     fn run(script: &str, timeout: Duration) -> (ChildEnd, Vec<Event>) {
         // A closed writing end would be an interrupt.
         let (reading, _writing) = UnixStream::pair().expect("a pair");
-        run_with(script, timeout, &Interrupts(reading))
+        run_with(script, timeout, &Interrupts::of(reading))
     }
 
     fn run_with(
@@ -463,11 +434,11 @@ mod tests {
         let (ended, events) = run_with(
             "echo '{\"note\":\"one\"}'; exec sleep 60",
             GENEROUS,
-            &Interrupts(reading),
+            &Interrupts::of(reading),
         );
         assert_eq!(ended, ChildEnd::Interrupted);
         assert_eq!(events.len(), 1);
-        let closed = Interrupts(UnixStream::pair().expect("a pair").0);
+        let closed = Interrupts::of(UnixStream::pair().expect("a pair").0);
         let (ended, _) = run_with("exec sleep 60", GENEROUS, &closed);
         assert_eq!(
             ended,

@@ -7,16 +7,29 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use crate::keeper;
 
 /// Limit of a child's output.
-const MOST: usize = 16 << 20;
+pub const MOST: usize = 16 << 20;
 
 pub struct Running {
     child: Child,
     deadline: Instant,
-    /// The child leads a process group, which is killed with it.
-    group: bool,
+    kind: Kind,
+    /// The child closed its standard output.
+    answered: bool,
+}
+
+/// What is killed with the child.
+#[derive(Clone, Copy)]
+enum Kind {
+    Alone,
+    /// The process group that it leads.
+    Group,
+    /// Everything that it started, by the keeper that it is.
+    Kept,
 }
 
 impl Running {
@@ -30,28 +43,39 @@ impl Running {
 
     /// Starts a command without input; the caller chose its output.
     pub fn spawn(command: &mut Command, allowed: Duration) -> io::Result<Self> {
-        Self::begin(command, allowed, false)
+        Self::begin(command, allowed, Kind::Alone)
+    }
+
+    /// Starts a [`keeper`] without input and without standard error.
+    pub fn start_kept(command: &mut Command, timeout: Duration) -> io::Result<Self> {
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::null());
+        Self::begin(command, timeout, Kind::Kept)
     }
 
     /// Like `spawn`, in a new process group: its descendants are killed with it, and an interrupt from the
     /// terminal reaches only gdr, so that the command can finish.
     pub fn spawn_group(command: &mut Command, timeout: Duration) -> io::Result<Self> {
-        Self::begin(command.process_group(0), timeout, true)
+        Self::begin(command.process_group(0), timeout, Kind::Group)
     }
 
-    fn begin(command: &mut Command, timeout: Duration, group: bool) -> io::Result<Self> {
+    fn begin(command: &mut Command, timeout: Duration, kind: Kind) -> io::Result<Self> {
         let child = command.stdin(Stdio::null()).spawn()?;
         Ok(Self {
             child,
             deadline: Instant::now() + timeout,
-            group,
+            kind,
+            answered: false,
         })
     }
 
     /// Waits for the exit status; `TimedOut` after the deadline.
     pub fn status(&mut self) -> io::Result<ExitStatus> {
         loop {
-            if let Some(status) = self.child.try_wait()? {
+            let ended = match self.kind {
+                Kind::Kept => keeper::try_wait(&mut self.child)?,
+                Kind::Alone | Kind::Group => self.child.try_wait()?,
+            };
+            if let Some(status) = ended {
                 return Ok(status);
             }
             if Instant::now() >= self.deadline {
@@ -84,7 +108,10 @@ impl Running {
                 Err(errno) => return Err(errno.into()),
             }
             match rustix::io::read(&pipe, &mut buffer) {
-                Ok(0) => return Ok(output),
+                Ok(0) => {
+                    self.answered = true;
+                    return Ok(output);
+                }
                 Ok(count) => output.extend_from_slice(&buffer[..count]),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
@@ -96,26 +123,29 @@ impl Running {
     }
 }
 
-impl Running {
-    fn kill(&mut self) -> io::Result<()> {
-        match self.group {
-            true => Ok(kill_process_group(
-                Pid::from_child(&self.child),
-                Signal::KILL,
-            )?),
-            false => self.child.kill(),
-        }
-    }
-}
-
 impl Drop for Running {
     /// Kills the child. One that is stuck in the kernel dies later; do not wait for it.
     fn drop(&mut self) {
-        if !matches!(self.child.try_wait(), Ok(Some(_))) {
-            // The only error: it has ended already.
-            let _ = self.kill();
-            let _ = self.child.try_wait();
+        let pid = Pid::from_child(&self.child);
+        // The only error of a signal: it has ended already.
+        match self.kind {
+            // It ends what is left meanwhile: closing a GPU takes the kernel milliseconds.
+            Kind::Kept if self.answered => {
+                if matches!(keeper::try_wait(&mut self.child), Ok(None)) {
+                    let _ = kill_process(pid, Signal::TERM);
+                }
+                return;
+            }
+            Kind::Kept => return keeper::end(&mut self.child),
+            Kind::Alone | Kind::Group if matches!(self.child.try_wait(), Ok(Some(_))) => return,
+            Kind::Alone => {
+                let _ = self.child.kill();
+            }
+            Kind::Group => {
+                let _ = kill_process_group(pid, Signal::KILL);
+            }
         }
+        let _ = self.child.try_wait();
     }
 }
 

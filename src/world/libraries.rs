@@ -3,21 +3,24 @@
 //! A crash or hang affects only the child, and its JSON answer can be recorded and replayed.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::process::Command;
+use std::io::{self, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::child::Running;
+use super::child::{MOST, Running};
 use crate::input::{json_error, pass_environment};
+use crate::keeper;
 use crate::model::to_json;
 use crate::model::{
     CudaOutcome, Fact, LibraryAnswer, MappingOutcome, Network, NvmlOutcome, P2pCapability,
     RecordedLibraries, RegistrationOutcome, VerbsOutcome, Why,
 };
+use crate::output::{Redirected, escaped};
 
 mod cuda;
 mod doorbell;
@@ -326,8 +329,7 @@ fn start<T>(
 ) -> State<T> {
     let start = || {
         let query_options = crate::model::to_json(query_options)?;
-        // This process's file, even if it was replaced or its path is unreachable.
-        let mut command = Command::new("/proc/self/exe");
+        let mut command = keeper::command();
         pass_environment(&mut command);
         // Facts describe the machine, so CUDA_VISIBLE_DEVICES must not restrict them.
         if library.child == CUDA.child {
@@ -336,7 +338,7 @@ fn start<T>(
                 None => command.env_remove("CUDA_VISIBLE_DEVICES"),
             };
         }
-        Running::start(command.arg(library.child).arg(query_options), timeout)
+        Running::start_kept(command.arg(library.child).arg(query_options), timeout)
     };
     match start() {
         Ok(running) => State::Running(running, timeout),
@@ -392,6 +394,13 @@ fn wait<T: DeserializeOwned>(
                 timeout.as_secs_f64()
             ),
         ),
+        io::ErrorKind::FileTooLarge => (
+            Why::Broken,
+            format!(
+                "{library} wrote more than {} MiB into the answer of the process that reads it, and was stopped",
+                MOST >> 20
+            ),
+        ),
         _ => (
             Why::Broken,
             format!("cannot read its reader's answer: {error}"),
@@ -402,20 +411,38 @@ fn wait<T: DeserializeOwned>(
         Ok(outcome) => Ok(outcome),
         Err(error) => {
             let status = running.status().map_err(failure)?;
-            Err((
-                Why::Broken,
-                format!(
-                    "{library} crashed its reader ({status}) or corrupted its answer ({})",
-                    json_error(&error)
-                ),
-            ))
+            Err((Why::Broken, ended(library, status, &output, &error)))
         }
+    }
+}
+
+/// How a library ended its reader or spoiled its answer.
+fn ended(library: &str, status: ExitStatus, output: &[u8], error: &serde_json::Error) -> String {
+    const KILLED: i32 = 9;
+    const PANICKED: i32 = 101;
+    match (status.signal(), status.code()) {
+        (Some(KILLED), _) => format!(
+            "{library}, or a lack of memory, killed the process that reads it ({status}): dmesg names the latter"
+        ),
+        (Some(_), _) => format!("{library} crashed the process that reads it ({status})"),
+        (None, Some(PANICKED)) => {
+            format!(
+                "the process that reads {library} failed ({status}): lack of memory, or a bug of gdr"
+            )
+        }
+        (None, _) if output.is_empty() => {
+            format!("{library} ended the process that reads it, without an answer ({status})")
+        }
+        (None, _) => format!(
+            "{library} wrote into the answer of the process that reads it ({})",
+            json_error(error)
+        ),
     }
 }
 
 /// Answers the parent if this process is such a child. `arguments` follow the program's name. Called first in
 /// main.
-pub fn answer_for_parent(arguments: &[String], out: &mut dyn io::Write) -> Option<io::Result<()>> {
+pub fn answer_for_parent(arguments: &[String]) -> Option<io::Result<()>> {
     let [name, query_options] = arguments else {
         return None;
     };
@@ -436,9 +463,13 @@ pub fn answer_for_parent(arguments: &[String], out: &mut dyn io::Write) -> Optio
         name if name == REGISTRATION.child => |_| to_json(&registration::try_each()),
         _ => return None,
     };
-    let mut answer = || {
+    let answer = || {
         // Without a parent the answer is useless.
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+        let redirected = Redirected::begin()?;
+        let mut out = escaped(redirected.original()?);
+        // The C library writes what it has buffered at the exit.
+        std::mem::forget(redirected);
         out.write_all(read(query_options.as_bytes())?.as_bytes())?;
         out.flush()
     };

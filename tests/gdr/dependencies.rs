@@ -6,14 +6,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each module of `src/` and the modules that it may use. A module that is missing here is an error.
-const MAY_USE: [(&str, &[&str]); 20] = [
+const MAY_USE: [(&str, &[&str]); 21] = [
+    ("keeper", &[]),
     ("model", &[]),
     ("input", &[]),
     ("output", &[]),
     ("kmod", &["input", "model"]),
     ("pci", &["model"]),
     ("profile", &["input", "model"]),
-    ("world", &["input", "model"]),
+    ("world", &["input", "keeper", "model", "output"]),
     ("snapshot", &["kmod", "model", "pci"]),
     ("collect", &["input", "kmod", "model", "pci", "world"]),
     ("import", &["input", "model", "pci"]),
@@ -25,7 +26,7 @@ const MAY_USE: [(&str, &[&str]); 20] = [
     ),
     ("explain", &["check", "model"]),
     ("fix", &["check", "kmod", "model", "pci", "topo", "world"]),
-    ("probe", &["input", "model", "output", "topo"]),
+    ("probe", &["input", "keeper", "model", "output", "topo"]),
     ("render", &["model", "output", "topo"]),
     ("cli", &["model", "output", "profile", "render"]),
     (
@@ -35,7 +36,10 @@ const MAY_USE: [(&str, &[&str]); 20] = [
             "output", "pci", "probe", "profile", "render", "snapshot", "topo", "world",
         ],
     ),
-    ("main", &["cli", "cmd", "output", "probe", "world"]),
+    (
+        "main",
+        &["cli", "cmd", "keeper", "output", "probe", "world"],
+    ),
 ];
 
 /// The modules that may use certain crates. Crate `gpu` is tested by its module `nvml`, and by

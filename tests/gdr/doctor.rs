@@ -207,6 +207,7 @@ fn list_names_every_check() {
         "mpi.cuda-aware",
         "tools.perftest",
         "sw.net-plugin",
+        "sw.libraries",
         "sw.toolkit",
         "env.contradiction",
         "expect.gpus",

@@ -72,6 +72,7 @@ mod probe_rdma_together;
 mod probe_sim;
 mod probe_transfer;
 mod registration;
+mod signals;
 mod snapshot;
 mod snapshot_mask;
 #[path = "../support/mod.rs"]
@@ -79,5 +80,6 @@ mod support;
 mod together;
 mod topo;
 mod uar_map;
+mod vendor_libraries;
 mod verbs;
 mod words;

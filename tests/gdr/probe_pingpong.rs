@@ -6,6 +6,7 @@ use std::io::{BufRead as _, BufReader, IoSlice, Read as _, Write as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -96,6 +97,7 @@ fn signal(pid: u32, signal: Signal) {
 }
 
 /// Its report and its code; nothing of it is left.
+/// Its report and its exit status, as a shell sees it.
 fn ended(mut child: Child, others: &[u32]) -> (Value, Option<i32>) {
     let begun = Instant::now();
     let mut text = String::new();
@@ -107,7 +109,11 @@ fn ended(mut child: Child, others: &[u32]) -> (Value, Option<i32>) {
         let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         assert!(state.is_empty() || state.contains(") Z "), "{state}");
     }
-    (serde_json::from_str(&text).expect("JSON"), status.code())
+    let by_signal = status.signal().map(|signal| 128 + signal);
+    (
+        serde_json::from_str(&text).expect("JSON"),
+        status.code().or(by_signal),
+    )
 }
 
 #[test]
@@ -226,7 +232,7 @@ fn interrupt_leaves_no_process() {
     assert!(!others.is_empty());
     signal(child.id(), Signal::INT);
     let (report, code) = ended(child, &others);
-    assert_eq!(code, Some(3), "{report}");
+    assert_eq!(code, Some(130), "{report}");
     assert_eq!(report["complete"], false);
     let notes = report["notes"].to_string();
     assert_eq!(notes.matches("Interrupted").count(), 1, "{notes}");

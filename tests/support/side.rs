@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Stdio};
 
@@ -34,7 +35,7 @@ pub struct Invitation {
     pub address: String,
 }
 
-/// What a side printed, and its exit code.
+/// What a side printed, and its exit status, as a shell sees it.
 pub struct Ended {
     pub out: String,
     pub err: String,
@@ -184,7 +185,9 @@ impl Side {
         Ended {
             out: out.split_whitespace().collect::<Vec<_>>().join(" "),
             err,
-            code: status.code().unwrap_or(-1),
+            code: (status.code())
+                .or(status.signal().map(|signal| 128 + signal))
+                .unwrap_or(-1),
         }
     }
 }

@@ -47,6 +47,6 @@ if [ "$GDR_GUEST" = 1 ]; then
 else
   # Interrupted while it runs.
   (sleep 15; kill -INT "$(pidof gdr | tr ' ' '\n' | sort -n | head -1)") &
-  side interrupted 3 --memory host --full
+  side interrupted 130 --memory host --full
 fi
 pass "collected"

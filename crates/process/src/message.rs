@@ -2,10 +2,33 @@
 //! forked child could inherit locked.
 
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Set while the library is loaded, if the process then has no standard error. The next file that
+/// the program opens gets this descriptor, and messages in it would destroy its contents.
+static HAS_NO_STDERR: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn look_at_stderr() {
+    // SAFETY: F_GETFD reads a flag of a descriptor, which need not be open.
+    let flags = unsafe { libc::fcntl(libc::STDERR_FILENO, libc::F_GETFD) };
+    HAS_NO_STDERR.store(flags < 0, Ordering::Relaxed);
+}
+
+/// The loader calls it before the program can open a file.
+// SAFETY: the section holds pointers to functions, and this one needs nothing initialised: it makes
+// a system call and stores to an atomic.
+#[cfg(not(miri))]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = look_at_stderr;
 
 /// Writes a message to standard error by system call, in as few calls as possible so that lines of
-/// several threads stay whole. Ignores failures: closing stderr is the caller's choice.
+/// several threads stay whole. Ignores failures: closing stderr is the caller's choice. Where it was
+/// closed when the library was loaded, nothing is written.
 pub fn write_error(message: &[u8]) {
+    if HAS_NO_STDERR.load(Ordering::Relaxed) {
+        return;
+    }
     let mut rest = message;
     while !rest.is_empty() {
         // SAFETY: the bytes are a live slice.

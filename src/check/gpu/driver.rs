@@ -1,6 +1,6 @@
 //! gpu.driver: the kernel module is loaded and the libraries work with it.
 
-use super::libcuda;
+use super::{libcuda, node};
 use crate::check::{Ctx, Judgement, version};
 use crate::model::{Area, CudaOutcome, Fact, NvmlOutcome, Why};
 
@@ -24,10 +24,17 @@ fn judge(ctx: &Ctx<'_>) -> Judgement {
         let driver = nvml
             .driver_version
             .known()
+            .filter(|version| !version.trim().is_empty())
             .cloned()
             .or_else(|| loaded.present().cloned());
-        let driver = driver.unwrap_or_else(|| "of unknown version".to_owned());
-        let cuda = match nvml.cuda_version.known() {
+        let Some(driver) = driver else {
+            let message = "NVML answers, but neither it nor a kernel module names a driver version: see sw.libraries.";
+            return Judgement::undetermined("driver", message)
+                .evidence(FILES, "not there")
+                .evidence("NVML", "no driver version")
+                .needs("the libnvidia-ml.so.1 of the driver");
+        };
+        let cuda = match nvml.cuda_version.known().filter(|version| **version > 0) {
             Some(cuda) => format!(", up to CUDA {}.{}", cuda / 1000, cuda % 1000 / 10),
             None => String::new(),
         };
@@ -40,7 +47,7 @@ fn judge(ctx: &Ctx<'_>) -> Judgement {
                     format!("Driver {driver} is loaded and NVML answers{cuda}."),
                 ),
             ),
-            false => lost(&driver, &nvml.unreachable),
+            false => hidden(ctx, &driver).unwrap_or_else(|| lost(&driver, &nvml.unreachable)),
         };
         return judgement
             .evidence(FILES, loaded.present().map_or("not there", String::as_str))
@@ -93,6 +100,19 @@ fn lost(driver: &str, gpus: &[String]) -> Judgement {
         "Read the NVRM and Xid lines of the kernel log. A reset (nvidia-smi -r) or a power cycle \
                  brings a lost GPU back; this user may also lack the right to open /dev/nvidia*.",
     )
+}
+
+/// NVML cannot access GPUs whose nodes are missing or may not be opened either.
+fn hidden(ctx: &Ctx<'_>, driver: &str) -> Option<Judgement> {
+    let gpus = ctx.facts.driver.gpus.known()?.keys();
+    let problems: Vec<_> = gpus.filter_map(|gpu| node::problem(ctx, *gpu)).collect();
+    let first = problems.first()?;
+    let texts: Vec<String> = problems.iter().map(node::Problem::text).collect();
+    let message = format!(
+        "Driver {driver} is loaded and NVML answers, but it cannot access every GPU: {}.",
+        texts.join("; ")
+    );
+    Some(first.advise(Judgement::broken("driver", message)))
 }
 
 fn not_loaded(ctx: &Ctx<'_>) -> Judgement {

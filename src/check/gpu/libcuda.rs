@@ -10,6 +10,7 @@ mod code {
     pub const NOT_INITIALIZED: i32 = 3;
     pub const STUB_LIBRARY: i32 = 34;
     pub const NO_DEVICE: i32 = 100;
+    pub const OPERATING_SYSTEM: i32 = 304;
     pub const NOT_READY: i32 = 802;
     pub const DRIVER_MISMATCH: i32 = 803;
     pub const COMPAT_NOT_SUPPORTED: i32 = 804;
@@ -22,6 +23,12 @@ pub fn judge(ctx: &Ctx<'_>, driver: &str, pass: Judgement) -> Judgement {
         Fact::Unknown(Why::NotCovered) => pass,
         Fact::Unknown(why) => Judgement::unknown("driver", *why, Area::Cuda, CUDA)
             .needs("a CUDA that answers: a hanging driver shows in dmesg | grep -i -e NVRM -e Xid"),
+        Fact::Known(CudaOutcome::Read(cuda)) if cuda.gpus.is_empty() => Judgement::undetermined(
+            "driver",
+            format!("Driver {driver} is loaded, but libcuda says that it started and shows no GPU: see sw.libraries."),
+        )
+        .evidence(CUDA, cuda.library.as_deref().unwrap_or("CUDA starts"))
+        .needs("the libcuda.so.1 of the driver"),
         Fact::Known(CudaOutcome::Read(cuda)) => pass.evidence(
             CUDA,
             format!(
@@ -44,6 +51,13 @@ pub fn judge(ctx: &Ctx<'_>, driver: &str, pass: Judgement) -> Judgement {
             code, reason, library, ..
         }) => failed(ctx, driver, pass, *code, library.as_deref().unwrap_or(CUDA)).evidence("cuInit", reason),
     }
+}
+
+/// The limit of open files, if CUDA may need more.
+fn few_files(ctx: &Ctx<'_>) -> Option<u64> {
+    const ENOUGH: u64 = 256;
+    let limit = ctx.facts.process.open_files.present().copied();
+    limit.filter(|limit| *limit < ENOUGH)
 }
 
 fn failed(
@@ -75,6 +89,13 @@ fn failed(
         Some(code::NO_DEVICE) => broken(
             format!("Driver {driver} is loaded and NVML shows GPUs, but CUDA shows none."),
             "Check that this user may open the GPUs' nodes and /dev/nvidia-uvm; in a container, start it with --gpus all.",
+        ),
+        Some(code::OPERATING_SYSTEM) if few_files(ctx).is_some() => broken(
+            format!(
+                "Driver {driver} is loaded and NVML answers, but CUDA does not start: this process may open only {} files (ulimit -n).",
+                few_files(ctx).unwrap_or_default()
+            ),
+            "Raise the limit of open files: ulimit -n 1024, LimitNOFILE= of the service, --ulimit nofile=1024 of the container.",
         ),
         Some(code::DRIVER_MISMATCH) if compat => broken(
             format!("CUDA does not start: the libcuda of cuda-compat does not fit kernel module {driver}."),

@@ -10,6 +10,7 @@ mod flavour;
 mod imex;
 mod libcuda;
 mod min_driver;
+mod node;
 mod nouveau;
 mod ordering;
 mod p2p;

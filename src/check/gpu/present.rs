@@ -6,6 +6,8 @@ use crate::check::{Ctx, Judgement, container, passthrough, unknown_if, words};
 use crate::model::{Area, Bdf, Fact, PciDevice, Why};
 use crate::output::shell_word;
 
+use super::node;
+
 const SOURCE: &str = "/sys/bus/pci/devices";
 
 pub fn present(ctx: &Ctx<'_>) -> Vec<Judgement> {
@@ -87,11 +89,17 @@ fn not_listed(ctx: &Ctx<'_>, gpu: &PciDevice, subject: &str, what: &str) -> Opti
             subject,
             format!("{message}: this container or job does not have it."),
         ),
-        false => Judgement::broken(
-            subject,
-            format!("{message}: the driver lost it, or could not start it."),
-        )
-        .advice(LOST),
+        false => match node::problem(ctx, gpu.bdf) {
+            Some(problem) => problem.advise(Judgement::broken(
+                subject,
+                format!("{message}: {}.", problem.text()),
+            )),
+            None => Judgement::broken(
+                subject,
+                format!("{message}: the driver lost it, or could not start it."),
+            )
+            .advice(LOST),
+        },
     };
     Some(judgement.evidence("NVML", count))
 }

@@ -6,9 +6,10 @@ use super::transports;
 use crate::check::memory_path;
 use crate::check::param::doorbells_mapped;
 use crate::check::{Ctx, Judgement, nics, unknown_if, words};
-use crate::model::{Area, Fact, Kind, PciClass};
+use crate::model::{Area, Fact, Kind, PciClass, Severity};
 
 const SOURCE: &str = "/proc/self/environ";
+const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
 /// The harm that a variable's value does on this machine; `None` if it does none.
 type Effect = fn(&Ctx<'_>, &str) -> Option<String>;
@@ -104,6 +105,7 @@ const VARIABLES: &[(&str, Effect)] = &[
     }),
     ("PYTORCH_CUDA_ALLOC_CONF", expandable),
     ("PYTORCH_ALLOC_CONF", expandable),
+    (VISIBLE, |ctx, value| visible(gpus(ctx), value)),
     ("CUDA_NIC_INTEROP", |_, _| {
         Some("has not been needed since CUDA 4.1".to_owned())
     }),
@@ -131,7 +133,12 @@ pub fn environment(ctx: &Ctx<'_>) -> Vec<Judgement> {
             let message = format!("{name}={value} {effect}.");
             let judgement =
                 Judgement::broken(*name, message).evidence(SOURCE, format!("{name}={value}"));
-            Some(judgement.command(format!("unset {name}")))
+            let judgement = judgement.command(format!("unset {name}"));
+            Some(match *name {
+                // No CUDA program works with it.
+                VISIBLE => judgement.weighing(Severity::Warn),
+                _ => judgement,
+            })
         })
         .collect();
     if !judgements.is_empty() {
@@ -154,6 +161,34 @@ pub fn environment(ctx: &Ctx<'_>) -> Vec<Judgement> {
 
 fn gpus(ctx: &Ctx<'_>) -> usize {
     ctx.topology.rows_of(Kind::Gpu).count()
+}
+
+/// CUDA shows the GPUs of the list up to the first that does not exist.
+fn visible(gpus: usize, value: &str) -> Option<String> {
+    if gpus == 0 || value == "(set)" {
+        return None;
+    }
+    let is_gpu = |number: &str| {
+        number
+            .trim()
+            .parse::<usize>()
+            .is_ok_and(|number| number < gpus)
+    };
+    let numbers: Vec<&str> = value.split(',').collect();
+    let wrong = numbers.iter().position(|number| !is_gpu(number))?;
+    Some(match (wrong, numbers.get(wrong)?.trim()) {
+        (0, "") => {
+            "hides every GPU from CUDA, because it is empty: cuInit fails with 100".to_owned()
+        }
+        (0, first) => format!(
+            "hides every GPU from CUDA, because there is no GPU {first} (0 to {} exist): cuInit fails with 100",
+            gpus - 1
+        ),
+        (_, wrong) => format!(
+            "hides GPUs from CUDA: the list ends before '{wrong}', because there is no such GPU (0 to {} exist)",
+            gpus - 1
+        ),
+    })
 }
 
 /// False only if the driver is known to refuse.

@@ -1,6 +1,7 @@
 //! Software that uses GPUDirect: MPI, tools, libraries, environment. Judged from files; no program is run.
 
 mod environment;
+mod libraries;
 mod mpi;
 mod net_plugin;
 mod perftest;
@@ -10,6 +11,7 @@ mod transports;
 use super::{Check, Source};
 use crate::model::Severity;
 use environment::environment;
+use libraries::libraries;
 use mpi::mpi;
 use net_plugin::net_plugin;
 use perftest::perftest;
@@ -88,6 +90,21 @@ pub const CHECKS: &[Check] = &[
         explained_by: &[],
         reads: &[Source::Software],
         judge: net_plugin,
+    },
+    Check {
+        id: "sw.libraries",
+        rule: "The vendor libraries that gdr loads answer in time, end no process, and answer what can be true.",
+        sources: "NVML, libcuda, libibverbs, each read by a process of its own",
+        severity: Severity::Warn,
+        why: "A library that crashes, hangs or kills processes does so in every program that loads \
+            it. A stub or a library of another driver may answer success and zeros. What gdr \
+            would learn from it is unknown, and the checks that need it say so.",
+        remedy: "Install the libraries of the loaded driver and of rdma-core; ldconfig -p and \
+            LD_LIBRARY_PATH show which files are loaded.",
+        references: &["https://docs.nvidia.com/deploy/cuda-compatibility/"],
+        explained_by: &[],
+        reads: &[Source::Nvml, Source::Cuda, Source::Verbs],
+        judge: libraries,
     },
     Check {
         id: "sw.toolkit",

@@ -1,7 +1,7 @@
 //! sw.toolkit: the loader picks the driver's own libcuda, and no other library or toolkit conflicts with it.
 
 use crate::check::{Ctx, Judgement, unknown_if, version, words};
-use crate::model::{Area, Fact, Found, Library};
+use crate::model::{Area, CudaOutcome, Fact, Found, Library, Why};
 
 const SOURCE: &str = "/etc/ld.so.cache, LD_LIBRARY_PATH";
 const CUDA: &str = "libcuda.so.1";
@@ -13,10 +13,7 @@ pub fn toolkit(ctx: &Ctx<'_>) -> Vec<Judgement> {
         return vec![unknown];
     }
     let Some(picked) = software.picked(CUDA) else {
-        return vec![Judgement::skip(
-            "machine",
-            "The loader finds no libcuda.so.1.",
-        )];
+        return vec![unlisted(ctx)];
     };
     let driver = match version::driver(ctx.facts) {
         Fact::Known(Some(driver)) => driver,
@@ -41,6 +38,29 @@ pub fn toolkit(ctx: &Ctx<'_>) -> Vec<Judgement> {
         )
     });
     vec![judgement.evidence("/sys/module/nvidia/version", driver)]
+}
+
+/// Neither the loader's cache nor the directories of the system in LD_LIBRARY_PATH have it: it may be loaded all the same.
+fn unlisted(ctx: &Ctx<'_>) -> Judgement {
+    let path = match &ctx.facts.cuda {
+        Fact::Known(CudaOutcome::Read(cuda)) => cuda.library.as_deref(),
+        Fact::Known(CudaOutcome::Failed { library, .. }) => library.as_deref(),
+        Fact::Known(CudaOutcome::Absent { .. }) | Fact::Unknown(Why::NotCovered) => {
+            return Judgement::skip("machine", "The loader finds no libcuda.so.1.");
+        }
+        Fact::Unknown(_) => None,
+    };
+    let Some(path) = path else {
+        let message = "libcuda.so.1 was loaded, but neither the loader's cache nor the system's directories in LD_LIBRARY_PATH list it.";
+        return Judgement::undetermined(CUDA, message)
+            .evidence(SOURCE, "not listed")
+            .needs("a libcuda.so.1 that answers");
+    };
+    let message = format!(
+        "{path} was loaded. Neither the loader's cache nor the system's directories in LD_LIBRARY_PATH list it, so its version is not \
+         compared."
+    );
+    Judgement::info(CUDA, message).evidence(SOURCE, "not listed")
 }
 
 fn judge(ctx: &Ctx<'_>, picked: &Library, driver: &str) -> Judgement {
@@ -105,7 +125,7 @@ fn judge(ctx: &Ctx<'_>, picked: &Library, driver: &str) -> Judgement {
 mod tests {
     use super::*;
     use crate::check::testing::{assert_says, machine, only, with_libraries};
-    use crate::model::{Outcome, Why};
+    use crate::model::Outcome;
 
     fn library(path: &str, version: Option<&str>, found: Found) -> Library {
         Library {

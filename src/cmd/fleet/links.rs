@@ -21,12 +21,12 @@ use crate::fleet::{Fleet, Links, topology};
 use crate::model::PROBE_SCHEMA;
 use crate::output::Progress;
 use crate::probe::gather::Collected;
+use crate::probe::interrupts::Interrupts;
 use crate::probe::rdma;
 use crate::probe::rdma::fleet::{
     Measured, Node, PairMeasured, Round, Timeouts, coordinate, take_part,
 };
 use crate::probe::rdma::rendezvous::{Host, Meeting, expand};
-use crate::probe::watch::Interrupts;
 
 /// The sizes of a link: that of its latency and that of its bandwidth.
 const SIZES: [usize; 2] = [8, 1 << 20];
@@ -55,8 +55,29 @@ pub fn run(
         }
         None => None,
     };
-    let meeting = start.meeting(&options.run);
     let interrupts = Interrupts::catch()?;
+    let measured = measure(
+        global,
+        options,
+        &wanted,
+        (&start, switches),
+        &interrupts,
+        (out, err),
+    );
+    crate::cmd::concluded(&interrupts, measured, err)
+}
+
+/// Measures as one of the nodes, and on rank 0 prints the report of all.
+fn measure(
+    global: &Global,
+    options: &FleetProbe,
+    wanted: &RdmaProbe,
+    (start, switches): (&Start, Option<String>),
+    interrupts: &Interrupts,
+    (out, err): (&mut dyn Write, &mut dyn Write),
+) -> anyhow::Result<u8> {
+    let is_first = start.place.rank == 0;
+    let meeting = start.meeting(&options.run);
     let timeouts = Timeouts {
         arrival: Duration::from_secs(options.run.arrival),
         round: Duration::from_secs(options.run.timeout),
@@ -75,13 +96,13 @@ pub fn run(
     };
     let facts = machine.facts(session.want);
     let expected = expected_machine(&machine, &facts)?;
-    let rdma = link_options(&session, &wanted, options.quick)?;
+    let rdma = link_options(&session, wanted, options.quick)?;
     let node = Node {
         options: &rdma,
         machine: &expected,
         name: &start.node,
         rank: start.place.rank,
-        interrupts: &interrupts,
+        interrupts,
     };
     let Some(host) = host else {
         let mut note = |text: String| crate::cmd::remark(err, &text);
@@ -90,14 +111,15 @@ pub fn run(
         return Ok(0);
     };
     let begun = Instant::now();
-    let mut run = lead(host, &start, &node, (&meeting, timeouts), options.quick)?;
+    let mut run = lead(host, start, &node, (&meeting, timeouts), options.quick)?;
     run.seconds = begun.elapsed().as_secs_f64();
     let mut notes = std::mem::take(&mut run.notes);
-    let fleet = fleet(&start, timeouts, run, (switches, options.quick), &mut notes);
+    let fleet = fleet(start, timeouts, run, (switches, options.quick), &mut notes);
     for text in &notes {
         crate::cmd::remark(err, text);
     }
     let report = fleet.report(options.run.mask);
+    interrupts.printing();
     super::print(global, &report, options.run.format, out)
 }
 

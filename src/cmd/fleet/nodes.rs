@@ -16,8 +16,8 @@ use crate::model::Absence;
 use crate::probe::gather::{
     Collected, NodePlace, Nodes, Waits, collect, deliver, from_environment,
 };
+use crate::probe::interrupts::Interrupts;
 use crate::probe::rdma::rendezvous::{Conditions, Meeting, Secret, host_name};
-use crate::probe::watch::Interrupts;
 
 pub fn run(
     global: &Global,
@@ -30,9 +30,22 @@ pub fn run(
     if start.place.spare {
         return Ok(0);
     }
+    let interrupts = Interrupts::catch()?;
+    let status = work_on(global, command, options, &start, &interrupts, (out, err));
+    crate::cmd::concluded(&interrupts, status, err)
+}
+
+/// Works on this node, and on rank 0 prints the report of all.
+fn work_on(
+    global: &Global,
+    command: &[&str],
+    options: &FleetRun,
+    start: &Start,
+    interrupts: &Interrupts,
+    (out, err): (&mut dyn Write, &mut dyn Write),
+) -> anyhow::Result<u8> {
     let meeting = start.meeting(options);
     let (place, node) = (&start.place, &start.node);
-    let interrupts = Interrupts::catch()?;
     let interrupted = || interrupts.pending();
     let waits = Waits {
         arrival: Duration::from_secs(options.arrival),
@@ -67,6 +80,7 @@ pub fn run(
     // Who was rejected may be a node that is missing.
     notes.into_iter().for_each(|note| fleet.note(note));
     let report = fleet.report(options.mask);
+    interrupts.printing();
     super::print(global, &report, options.format, out)
 }
 

@@ -111,6 +111,33 @@ fn log_messages() {
     assert!(none.stderr.is_empty());
 }
 
+#[test]
+#[ignore = "needs a C compiler"]
+fn a_file_in_place_of_standard_error_gets_no_messages() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let library = here.join("libgdrapi.so.2");
+    std::fs::copy(shipped(), &library).unwrap();
+    let program = compile("closed", here, &[path(&library)]);
+    let file = here.join("data");
+    std::fs::write(&file, "precious\n").unwrap();
+    let run = |redirections: &str| {
+        Command::new("sh")
+            .args(["-c", &format!("exec \"$0\" \"$1\" {redirections}")])
+            .args([&program, &file])
+            .env("LD_LIBRARY_PATH", here)
+            .env("GDRCOPY_ENABLE_LOGGING", "1")
+            .output()
+            .unwrap()
+    };
+    let closed = run("0<&- 1>&- 2>&-");
+    assert_eq!(closed.status.code(), Some(0), "{closed:?}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious\n");
+    // Where standard error is open, the file gets another number and the message is printed.
+    let open = run("");
+    assert_eq!(open.status.code(), Some(3));
+}
+
 /// With a loadable libcuda on the path, so that its absence from the process proves something.
 #[test]
 #[ignore = "needs a C compiler"]

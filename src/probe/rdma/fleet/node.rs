@@ -9,6 +9,7 @@ use super::message::{MAX_RAILS, Message, Nic, PairFigures, Ready, Work, interfac
 use crate::model::{CounterKind, ProbeReport, ProbeResult, ProbeVerdict};
 use crate::probe::children::{Children, Watcher};
 use crate::probe::events::Step;
+use crate::probe::interrupts::Interrupts;
 use crate::probe::machine::Machine;
 use crate::probe::rdma::across::{self, PeerLink, Role};
 use crate::probe::rdma::options::Options;
@@ -18,7 +19,6 @@ use crate::probe::rdma::rendezvous::{
 };
 use crate::probe::rdma::task::Place;
 use crate::probe::supervise::empty_report;
-use crate::probe::watch::Interrupts;
 
 /// Longest time between two messages of rank 0: a link detects a dead one earlier.
 const BETWEEN: Duration = Duration::from_secs(24 * 3600);

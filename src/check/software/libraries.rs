@@ -1,0 +1,139 @@
+//! sw.libraries: the vendor libraries that gdr loads answer, and what they answer can be true.
+
+use crate::check::{Ctx, Judgement};
+use crate::model::{CudaOutcome, Fact, NvmlOutcome, VerbsOutcome, Why};
+
+const NVML: &str = "libnvidia-ml.so.1";
+const CUDA: &str = "libcuda.so.1";
+const VERBS: &str = "libibverbs.so.1";
+
+/// One judgement for each library that failed, or one for all.
+pub fn libraries(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    let facts = ctx.facts;
+    let mapping = facts.mapping.as_ref().and_then(Fact::why);
+    let registration = facts.registration.as_ref().and_then(Fact::why);
+    // Each with the source of its note.
+    let read = [
+        (NVML, "NVML", facts.nvml.why()),
+        (CUDA, "CUDA", facts.cuda.why().or(mapping)),
+        (VERBS, "verbs", facts.verbs.why()),
+        (
+            "libcuda.so.1 and libibverbs.so.1",
+            "CUDA and verbs",
+            registration,
+        ),
+    ];
+    let failed = read.into_iter().filter_map(|(library, source, why)| {
+        let why = why.filter(|why| *why != Why::NotCovered)?;
+        Some(failed(ctx, library, source, why))
+    });
+    let judgements: Vec<Judgement> = failed.chain(nvml(ctx)).chain(cuda(ctx)).collect();
+    if !judgements.is_empty() {
+        return judgements;
+    }
+    let answers = [
+        (
+            NVML,
+            matches!(facts.nvml, Fact::Known(NvmlOutcome::Read(_))),
+        ),
+        (
+            CUDA,
+            matches!(facts.cuda, Fact::Known(CudaOutcome::Read(_))),
+        ),
+        (
+            VERBS,
+            matches!(facts.verbs, Fact::Known(VerbsOutcome::Read(_))),
+        ),
+    ];
+    let answered: Vec<&str> = answers
+        .iter()
+        .filter_map(|(library, answered)| answered.then_some(*library))
+        .collect();
+    match answered.is_empty() {
+        true => vec![Judgement::skip("machine", "No vendor library was read.")],
+        false => vec![Judgement::pass(
+            "machine",
+            format!("These libraries answer: {}.", answered.join(", ")),
+        )],
+    }
+}
+
+/// A library that crashed, hung, or ended or spoiled the process that reads it.
+fn failed(ctx: &Ctx<'_>, library: &str, source: &str, why: Why) -> Judgement {
+    let mut notes = ctx.facts.notes.iter();
+    let message = notes
+        .find(|note| note.source == source)
+        .map_or_else(|| why.sentence(library), |note| note.message.clone());
+    let message = format!("{message}.");
+    let judgement = match why {
+        Why::TimedOut => Judgement::undetermined(library, message).needs("a library that answers"),
+        _ => Judgement::broken(library, message),
+    };
+    judgement
+        .evidence(library, why.phrase())
+        .advice(
+            "Every program that loads it meets the same. ldconfig -p and LD_LIBRARY_PATH show which file is loaded: install that of \
+             the loaded driver, or of rdma-core. If it is the right one, read the Xid and NVRM lines of dmesg.",
+        )
+}
+
+/// A library that was loaded but is none.
+fn unusable(library: &str, path: Option<&str>, reason: &str) -> Judgement {
+    Judgement::broken(library, format!("{library} cannot be used: {reason}."))
+        .evidence(path.unwrap_or(library), reason)
+        .advice(
+            "Install the library of the loaded driver, and remove this one from LD_LIBRARY_PATH.",
+        )
+}
+
+fn nvml(ctx: &Ctx<'_>) -> Option<Judgement> {
+    if let Fact::Known(NvmlOutcome::Failed { code: None, reason }) = &ctx.facts.nvml {
+        return Some(unusable(NVML, None, reason));
+    }
+    let nvml = ctx.facts.nvml()?;
+    let is_empty = nvml
+        .driver_version
+        .known()
+        .is_some_and(|version| version.trim().is_empty());
+    let is_zero = nvml.cuda_version == Fact::Known(0);
+    let path = nvml.library.as_deref().unwrap_or(NVML);
+    let what = match (is_empty, is_zero) {
+        (false, false) => return None,
+        (true, false) => "an empty driver version",
+        (false, true) => "CUDA 0.0 as the newest version",
+        (true, true) => "an empty driver version and CUDA 0.0",
+    };
+    Some(untrue(NVML, path, what))
+}
+
+fn cuda(ctx: &Ctx<'_>) -> Option<Judgement> {
+    let cuda = match &ctx.facts.cuda {
+        Fact::Known(CudaOutcome::Read(cuda)) => cuda,
+        Fact::Known(CudaOutcome::Failed {
+            code: None,
+            reason,
+            library,
+            ..
+        }) => return Some(unusable(CUDA, library.as_deref(), reason)),
+        _ => return None,
+    };
+    let path = cuda.library.as_deref().unwrap_or(CUDA);
+    // Without a GPU cuInit fails (100).
+    let what = match (cuda.driver_version == Fact::Known(0), cuda.gpus.is_empty()) {
+        (false, false) => return None,
+        (true, false) => "CUDA 0.0 as its version",
+        (false, true) => "success of cuInit, but no GPU",
+        (true, true) => "success of cuInit, but CUDA 0.0 and no GPU",
+    };
+    Some(untrue(CUDA, path, what))
+}
+
+fn untrue(library: &str, path: &str, what: &str) -> Judgement {
+    let message =
+        format!("{library} answers what cannot be true: {what}. What else it says is in doubt.");
+    Judgement::broken(library, message)
+        .evidence(path, what)
+        .advice(
+            "Install the library of the loaded driver, and remove this one from LD_LIBRARY_PATH.",
+        )
+}

@@ -1,0 +1,181 @@
+//! The process between gdr and a child that loads vendor libraries. What a library starts ends with the child, also in a session of
+//! its own; a library that kills its parent kills this process. It loads no library and reads nothing.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{
+    DumpableBehavior, Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getppid, kill_process,
+    kill_process_group, set_child_subreaper, set_dumpable_behavior,
+    set_parent_process_death_signal, wait, waitid,
+};
+use signal_hook::consts::{SIGCHLD, SIGTERM};
+use signal_hook::{flag, low_level};
+
+/// The hidden subcommand of this process.
+const KEEPER: &str = "__keep";
+
+/// This program, even if its file was replaced or its path is not visible here.
+const PROGRAM: &str = "/proc/self/exe";
+
+/// How long killed processes may take to end. One that is stuck in the kernel dies later.
+const TO_DIE: Duration = Duration::from_millis(500);
+
+/// Added to a signal's number if the signal does not end this process.
+const BY_SIGNAL: u8 = 128;
+
+/// A command that runs this program with more arguments below a keeper, in a process group of its own.
+pub fn command() -> Command {
+    let mut command = Command::new(PROGRAM);
+    command
+        .arg(KEEPER)
+        .arg(std::process::id().to_string())
+        .process_group(0);
+    command
+}
+
+/// The exit status of a child that leads a process group, if it has ended; what is left of its group is killed then.
+pub fn try_wait(child: &mut Child) -> io::Result<Option<ExitStatus>> {
+    let pid = Pid::from_child(child);
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    // Before it is reaped, its number cannot be that of another group.
+    if let Ok(Some(_)) = waitid(WaitId::Pid(pid), options) {
+        // Fails if the group is empty.
+        let _ = kill_process_group(pid, Signal::KILL);
+    }
+    child.try_wait()
+}
+
+/// Ends a child that leads a process group, with everything that it started.
+pub fn end(child: &mut Child) {
+    let pid = Pid::from_child(child);
+    if matches!(try_wait(child), Ok(Some(_))) {
+        return;
+    }
+    // A keeper ends the others first. Both fail only if the child has ended.
+    let _ = kill_process(pid, Signal::TERM);
+    if !ends_within(child, TO_DIE + TO_DIE / 2) {
+        let _ = kill_process_group(pid, Signal::KILL);
+        ends_within(child, TO_DIE);
+    }
+}
+
+fn ends_within(child: &mut Child, time: Duration) -> bool {
+    let begun = Instant::now();
+    loop {
+        match try_wait(child) {
+            Ok(None) if begun.elapsed() < time => std::thread::sleep(Duration::from_millis(1)),
+            ended => return matches!(ended, Ok(Some(_))),
+        }
+    }
+}
+
+/// Keeps a child, if this process was started to; returns when the child and everything it started has ended. `arguments`
+/// exclude the program's name.
+pub fn keep(arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
+    let mut arguments = arguments.skip(1);
+    if arguments.next()? != KEEPER {
+        return None;
+    }
+    let parent = arguments.next()?.to_str()?.parse().ok()?;
+    let kept = run(parent, arguments);
+    Some(kept.unwrap_or(ExitCode::FAILURE))
+}
+
+fn run(parent: i32, arguments: impl Iterator<Item = OsString>) -> io::Result<ExitCode> {
+    let (woken, waking) = UnixStream::pair()?;
+    woken.set_nonblocking(false)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    flag::register(SIGTERM, Arc::clone(&stop))?;
+    for signal in [SIGTERM, SIGCHLD] {
+        low_level::pipe::register(signal, waking.try_clone()?)?;
+    }
+    set_parent_process_death_signal(Some(Signal::TERM))?;
+    if getppid().map(Pid::as_raw_pid) != Some(parent) {
+        // It died before it could be watched.
+        return Ok(ExitCode::FAILURE);
+    }
+    set_child_subreaper(Some(rustix::process::getpid()))?;
+    let mut command = Command::new(PROGRAM);
+    let child = Pid::from_child(&command.args(arguments).spawn()?);
+    // Only the child's copies are left, so that both ends see when it closes them.
+    let nothing = File::options().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&nothing)?;
+    rustix::stdio::dup2_stdout(&nothing)?;
+    rustix::stdio::dup2_stderr(&nothing)?;
+    loop {
+        let ended = reap(child);
+        if ended.is_some() || stop.load(Ordering::Relaxed) {
+            end_all(child);
+            return Ok(ended.map_or(ExitCode::FAILURE, repeat));
+        }
+        let mut buffer = [0; 64];
+        match io::Read::read(&mut &woken, &mut buffer) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            _ => {}
+        }
+    }
+}
+
+/// Reaps what has ended; returns the status of the child if it is among them.
+fn reap(child: Pid) -> Option<ExitStatus> {
+    while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+        if pid == child {
+            return Some(ExitStatus::from_raw(status.as_raw()));
+        }
+    }
+    None
+}
+
+/// Kills all descendants: those of a killed process become children of this one.
+fn end_all(child: Pid) {
+    let begun = Instant::now();
+    loop {
+        for pid in children(child) {
+            // Fails only if it has ended.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) => {}
+            Ok(None) if begun.elapsed() < TO_DIE => std::thread::sleep(Duration::from_millis(1)),
+            // None is left, or one is stuck.
+            _ => return,
+        }
+    }
+}
+
+/// The children of this process. Kernels without CONFIG_PROC_CHILDREN do not list them.
+fn children(child: Pid) -> Vec<Pid> {
+    let Ok(list) = std::fs::read_to_string("/proc/thread-self/children") else {
+        return vec![child];
+    };
+    list.split_whitespace()
+        .filter_map(|pid| Pid::from_raw(pid.parse().ok()?))
+        .collect()
+}
+
+/// Ends as the child did, so that gdr sees the same status.
+fn repeat(status: ExitStatus) -> ExitCode {
+    if let Some(signal) = status.signal() {
+        // The child has left its core file, if any.
+        let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+        if signal == Signal::KILL.as_raw() {
+            let _ = kill_process(rustix::process::getpid(), Signal::KILL);
+        }
+        let _ = low_level::emulate_default_handler(signal);
+        return ExitCode::from(u8::try_from(signal).map_or(BY_SIGNAL, |signal| BY_SIGNAL + signal));
+    }
+    ExitCode::from(
+        status
+            .code()
+            .and_then(|code| u8::try_from(code).ok())
+            .unwrap_or(1),
+    )
+}
