@@ -141,13 +141,13 @@ fn selection_loads_only_needed_libraries() {
         sources.join(" ")
     };
     assert_eq!(read(&[]), "CUDA NVML verbs");
-    assert_eq!(read(&["--skip", "rdma"]), "CUDA NVML");
+    assert_eq!(read(&["--skip", "rdma,sw.libraries"]), "CUDA NVML");
     // A link's speed counts where the GPU is awake, as NVML says.
     assert_eq!(read(&["--only", "pcie"]), "NVML");
     assert_eq!(read(&["--only", "rdma.core"]), "verbs");
     assert_eq!(read(&["--only", "gpu.writes-ordering"]), "CUDA");
     assert_eq!(
-        read(&["--only", "pcie.shared,pcie.errors,limits,platform,sw"]),
+        read(&["--only", "pcie.shared,pcie.errors,limits,platform,sw.toolkit,sw.net-plugin"]),
         ""
     );
 }

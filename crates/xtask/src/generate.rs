@@ -79,27 +79,14 @@ pub fn files() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
         let text = serde_json::to_string_pretty(&schema)? + "\n";
         files.push((Path::new("docs/schema").join(name), text.into_bytes()));
     }
-    files.push((
-        PathBuf::from("docs/checks.md"),
-        documents::checks().into_bytes(),
-    ));
-    files.push((
-        PathBuf::from("docs/gpu-initiated.md"),
-        documents::stacks().into_bytes(),
-    ));
-    files.push((
-        PathBuf::from("docs/symptoms.md"),
-        documents::symptoms()?.into_bytes(),
-    ));
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    files.push((
-        PathBuf::from("docs/pictures/doctor.svg"),
-        pictures::doctor(&root)?,
-    ));
-    files.push((
-        PathBuf::from("docs/pictures/topo.svg"),
-        pictures::topo(&root)?,
-    ));
+    for (name, text) in [
+        ("checks.md", documents::checks()),
+        ("gpu-initiated.md", documents::stacks()),
+        ("symptoms.md", documents::symptoms()?),
+    ] {
+        files.push((Path::new("docs").join(name), text.into_bytes()));
+    }
+    files.extend(pictures::files()?);
     files.push((PathBuf::from("src/pci/pci.ids.zlib"), pci_ids()?));
     Ok(files)
 }

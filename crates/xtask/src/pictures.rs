@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use gdr::output::Filter;
@@ -35,8 +35,17 @@ fn output(root: &Path, machine: &str, arguments: &[&str]) -> anyhow::Result<Stri
     Ok(String::from_utf8(out.inner().clone())?)
 }
 
+/// Path below the repository root, and content.
+pub fn files() -> anyhow::Result<[(PathBuf, Vec<u8>); 2]> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    Ok([
+        (PathBuf::from("docs/pictures/doctor.svg"), doctor(&root)?),
+        (PathBuf::from("docs/pictures/topo.svg"), topo(&root)?),
+    ])
+}
+
 /// The start of doctor's table, as a terminal shows it.
-pub fn doctor(root: &Path) -> anyhow::Result<Vec<u8>> {
+fn doctor(root: &Path) -> anyhow::Result<Vec<u8>> {
     let table = output(root, "vm-iommu-on", &["--color", "always", "doctor"])?;
     let mut lines: Vec<&str> = vec!["$ sudo gdr doctor"];
     // The verdict, the first root, and the end.
@@ -53,7 +62,7 @@ pub fn doctor(root: &Path) -> anyhow::Result<Vec<u8>> {
 }
 
 /// The drawing of `gdr topo`.
-pub fn topo(root: &Path) -> anyhow::Result<Vec<u8>> {
+fn topo(root: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(output(root, "vm-iommu-on", &["topo", "--format", "svg"])?.into_bytes())
 }
 
