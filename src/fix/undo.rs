@@ -127,10 +127,9 @@ fn rebuilt(
         let name = target(&source.mutation);
         format!("{name}, which it reads, is not restored")
     };
-    match (left.first(), restored.is_empty()) {
-        // What it is made of has not changed.
-        (Some(source), true) => return Back::Refused(is_not_restored(source)),
-        (Some(_), false) | (None, _) => {}
+    // What it is made of has not changed.
+    if let (Some(source), true) = (left.first(), restored.is_empty()) {
+        return Back::Refused(is_not_restored(source));
     }
     let back = rerun(
         undo.executor,
