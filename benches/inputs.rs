@@ -211,7 +211,7 @@ fn run(args: &[String], stdin: Option<&Path>) -> Cost {
         wall,
         cpu: user + system,
         mib: kib / 1024.0,
-        failed: !status.code().is_some_and(|code| code <= 3),
+        failed: status.code().is_none_or(|code| code > 3),
     }
 }
 

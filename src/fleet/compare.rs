@@ -20,6 +20,9 @@ const MAX_FINDINGS: usize = 500;
 const MAX_VALUES: usize = 20;
 const MAX_DIFFERENCES: usize = 100;
 
+/// A fact, another value of it than most nodes have, and a node that has that.
+type Outlier = (u32, Option<u32>, usize);
+
 impl Fleet {
     /// The report. With `mask` the nodes are numbered instead of named.
     pub fn report(mut self, mask: bool) -> FleetReport {
@@ -319,25 +322,25 @@ impl Fleet {
         differences: &[Vec<(u32, Option<u32>)>],
     ) -> (Vec<FleetFact>, usize) {
         let of_kind = self.nodes_of_kinds();
-        let mut others: Vec<(u32, Option<u32>, usize)> = Vec::new();
+        let mut others: Vec<Outlier> = Vec::new();
         for at in order {
             let own = differences[*at].iter();
             others.extend(own.map(|(key, value)| (*key, *value, *at)));
         }
         others.sort_unstable();
         let with_count = |others| {
-            let others: &[(u32, Option<u32>, usize)] = others;
+            let others: &[Outlier] = others;
             let total = of_kind[usize::from(self.keys[others[0].0 as usize].kind)];
             (total.saturating_sub(others.len()), others)
         };
         let mut facts: Vec<_> = others.chunk_by(|a, b| a.0 == b.0).map(with_count).collect();
         facts.order_by_key(|(count, _)| std::cmp::Reverse(*count));
         let more = cut_off(&mut facts, MAX_FACTS);
-        let fact = |(count, others): (usize, &[(u32, Option<u32>, usize)])| {
+        let fact = |(count, others): (usize, &[Outlier])| {
             let mut values: Vec<_> = others.chunk_by(|a, b| a.1 == b.1).collect();
             values.order_by_key(|nodes| std::cmp::Reverse(nodes.len()));
             values.truncate(MAX_VALUES);
-            let outlier = |nodes: &[(u32, Option<u32>, usize)]| FleetValue {
+            let outlier = |nodes: &[Outlier]| FleetValue {
                 value: nodes[0]
                     .1
                     .map_or_else(|| "none".to_owned(), |value| self.text(value)),
