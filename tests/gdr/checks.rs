@@ -25,12 +25,12 @@ struct Family {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Case {
+pub struct Case {
     check: String,
     /// pass, fail, warn, info, unknown or skip.
     outcome: String,
     /// What is so on this machine, in a sentence.
-    about: String,
+    pub about: String,
     /// The machine of `tests/machines` that is changed.
     #[serde(default = "sound")]
     machine: String,
@@ -49,7 +49,7 @@ struct Case {
     snapshot: Value,
     /// Further arguments of doctor.
     #[serde(default)]
-    args: Vec<String>,
+    pub args: Vec<String>,
     /// Whose finding it is, where the check has several.
     subject: Option<String>,
     /// What the finding must say, in its message, evidence, needs or fix.
@@ -78,7 +78,7 @@ fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/checks")
 }
 
-fn cases() -> Vec<Case> {
+pub fn cases() -> Vec<Case> {
     let mut files: Vec<_> = fs::read_dir(fixtures())
         .expect("tests/checks is there")
         .map(|entry| entry.expect("an entry").path())
@@ -160,8 +160,15 @@ fn snapshot(case: &Case) -> Value {
     snapshot
 }
 
-/// The report on a case's machine.
-fn report(case: &Case, mut snapshot: Value) -> Value {
+/// The snapshot on which doctor runs in a case.
+pub fn changed_snapshot(case: &Case) -> Value {
+    let mut snapshot = snapshot(case);
+    change(case, &mut snapshot);
+    snapshot
+}
+
+/// The case's changes to what was recorded.
+fn change(case: &Case, snapshot: &mut Value) {
     for (library, changes) in [
         ("nvml", &case.nvml),
         ("cuda", &case.cuda),
@@ -175,8 +182,13 @@ fn report(case: &Case, mut snapshot: Value) -> Value {
         }
     }
     if !case.snapshot.is_null() {
-        merge(&mut snapshot, &case.snapshot);
+        merge(snapshot, &case.snapshot);
     }
+}
+
+/// The report on a case's machine.
+fn report(case: &Case, mut snapshot: Value) -> Value {
+    change(case, &mut snapshot);
     let dir = scratch();
     let file = dir.path().join("machine.json");
     fs::write(&file, snapshot.to_string()).expect("a file");
