@@ -40,12 +40,14 @@ pub fn iommu(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
     if let Some((_, why)) = unknown.first() {
         let names = words::list(unknown.iter().map(|(row, _)| words::row(row)));
-        judgements.push(Judgement::unknown(
-            names,
-            *why,
-            Area::Sys,
-            "/sys/kernel/iommu_groups/*/type",
-        ));
+        let judgement =
+            Judgement::unknown(names, *why, Area::Sys, "/sys/kernel/iommu_groups/*/type");
+        // With translation these would fail.
+        let mut rows = unknown.iter().map(|(row, _)| row);
+        judgements.push(match rows.any(|row| pcie_peers(ctx, row).is_some()) {
+            true => judgement.weighing(Severity::Error),
+            false => judgement,
+        });
     }
     let nics = nics::rdma_nics(ctx.facts).filter_map(|nic| Some((&nic.name, nic.place.why()?)));
     judgements.extend(nics.map(|(name, why)| {
