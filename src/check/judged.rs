@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 
 use super::registry::{FAMILIES, Family};
-use super::{Check, Ctx, Judgement, Rule, expect};
+use super::{Check, Ctx, Judgement, Rule, Source, expect, words};
 use crate::model::Order as _;
-use crate::model::{Facts, Finding, Outcome, Severity};
+use crate::model::{Area, Bdf, Facts, Finding, Outcome, Severity};
 use crate::profile::Expectations;
 use crate::topo::MAX_ROWS;
 
@@ -119,6 +119,20 @@ fn judge(ctx: &Ctx<'_>, family: &Family, check: &Check) -> Vec<Judgement> {
         return vec![devices];
     }
     let mut judgements = (check.judge)(ctx);
+    // Of the whole machine, for want of a device.
+    let is_skipped = |judgement: &Judgement| {
+        judgement.rule == Rule::Skipped
+            && ["machine", "driver"].contains(&judgement.subject.as_str())
+    };
+    let needs_live = [Source::Mapping, Source::Registration];
+    if family.judges_devices
+        && judgements.iter().all(is_skipped)
+        && !check.id.starts_with(expect::FAMILY)
+        && !check.reads.iter().any(|source| needs_live.contains(source))
+        && let Some(unidentified) = unidentified(ctx.facts)
+    {
+        return vec![unidentified];
+    }
     if judgements.is_empty() {
         judgements.push(Judgement::skip(
             "machine",
@@ -126,6 +140,28 @@ fn judge(ctx: &Ctx<'_>, family: &Family, check: &Check) -> Vec<Judgement> {
         ));
     }
     few(judgements)
+}
+
+/// Functions of the PCI bus that may be GPUs or NICs: where one is, nothing is known to be absent.
+pub fn unidentified(facts: &Facts) -> Option<Judgement> {
+    let nics = facts.rdma.known().into_iter().flatten();
+    let nics: Vec<&Bdf> = nics.filter_map(|nic| nic.place.present()).collect();
+    let unidentified: Vec<_> = facts
+        .devices()
+        .iter()
+        .filter(|device| device.ids.known().is_none() && !nics.contains(&&device.bdf))
+        .collect();
+    let why = unidentified.first()?.ids.why()?;
+    let names = words::list(unidentified.iter().map(|device| device.bdf));
+    let source = "/sys/bus/pci/devices/*/{config,vendor,device,class}";
+    let judgement = Judgement::unknown(names.clone(), why, Area::Sys, source);
+    Some(Judgement {
+        message: format!(
+            "{}, of {names}, which may be a GPU or a NIC",
+            judgement.message
+        ),
+        ..judgement
+    })
 }
 
 /// Beyond the device limits no check runs: a partial result would mislead.

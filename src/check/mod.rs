@@ -46,7 +46,7 @@ pub mod ground {
 
 pub use causes::{causes, roots, steps};
 pub use gin::{STACKS, Stack};
-pub use judged::{Judged, Weighed, too_many_devices};
+pub use judged::{Judged, Weighed, too_many_devices, unidentified};
 pub use judgement::{Judgement, Rule};
 pub use readiness::readiness;
 pub use registry::{Check, FAMILIES, Family, Source, all, families, find, is_family};

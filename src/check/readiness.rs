@@ -4,12 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::causes::without_consequences;
 use super::{Ctx, Judged, Weighed, is_undetermined, pcie};
-use crate::model::{Bdf, Kind, Obstacle, Outcome, Readiness, ReadyState};
+use crate::model::{Bdf, Kind, Obstacle, Outcome, Readiness, ReadyState, Verdict};
 use crate::profile::{Expectations, Profile, Units};
 use crate::topo::MAX_PATHS;
 
 /// Maximum obstacles listed per profile.
 const MAX_OBSTACLES: usize = 4_096;
+
+/// The checks that say whether a GPU has a partner: its place, and a port that is up.
+const PARTNERS: [&str; 2] = ["pcie.locality", "rdma.port"];
 
 /// Maximum places named in a sentence.
 const MAX_PLACES: usize = 8;
@@ -53,7 +56,7 @@ pub fn readiness(ctx: &Ctx<'_>, profile: &Profile, judged: &Judged) -> Readiness
     let Some(units) = units(ctx, profile.units) else {
         return too_many(ctx, profile);
     };
-    let effects = Effects::new(ctx, &units, &findings);
+    let effects = Effects::new(ctx, &units, profile.units, &findings);
     let ready = effects.units_in(UnitState::Ready, &units);
     let unknown = effects.units_in(UnitState::Undetermined, &units);
     let places = Places {
@@ -95,7 +98,8 @@ struct Effects<'a> {
 }
 
 impl<'a> Effects<'a> {
-    fn new(ctx: &Ctx<'_>, units: &[Unit], findings: &'a [Weighed<'a>]) -> Self {
+    fn new(ctx: &Ctx<'_>, units: &[Unit], kind: Units, findings: &'a [Weighed<'a>]) -> Self {
+        let has_partners = kind == Units::GpuNic;
         let index = Index::new(units);
         let mut effects = Self {
             states: vec![UnitState::Ready; units.len()],
@@ -109,7 +113,9 @@ impl<'a> Effects<'a> {
                 finding.severity,
                 finding.id,
                 ctx.expectations,
-            );
+            ) || (has_partners
+                && PARTNERS.contains(&finding.id)
+                && finding.outcome == Outcome::Unknown);
             if finding.outcome == Outcome::Fail || undetermined {
                 let named = named(ctx, &finding.judgement.subject);
                 let affected = match named.is_empty() {
@@ -128,7 +134,8 @@ impl<'a> Effects<'a> {
 
     fn leave_open(&mut self, finding: &'a Weighed<'a>, affected: &[usize], machine: bool) {
         self.raise(affected, UnitState::Undetermined);
-        if machine || !affected.is_empty() {
+        // A function that may be a GPU is no unit yet.
+        if machine || !affected.is_empty() || finding.id == "gpu.present" {
             self.open.push(finding);
         }
     }
@@ -302,6 +309,10 @@ fn names(ctx: &Ctx<'_>, part: &str) -> BTreeSet<Name> {
 /// The units a profile rates; `None` if there are too many pairs.
 fn units(ctx: &Ctx<'_>, kind: Units) -> Option<Vec<Unit>> {
     let gpus: BTreeSet<usize> = ctx.topology.rows_of(Kind::Gpu).map(|(at, _)| at).collect();
+    let has_nic = ctx
+        .topology
+        .rows_of(Kind::Nic)
+        .any(|(_, row)| !row.software);
     let rows: Vec<Vec<usize>> = match kind {
         Units::Gpu => gpus.iter().map(|gpu| vec![*gpu]).collect(),
         Units::GpuNic => ctx
@@ -309,7 +320,9 @@ fn units(ctx: &Ctx<'_>, kind: Units) -> Option<Vec<Unit>> {
             .matches
             .iter()
             .filter(|found| gpus.contains(&found.row))
-            .filter_map(|found| Some(vec![found.row, found.pick?]))
+            // A GPU whose partner is unknown is a unit that `pcie.locality` leaves open.
+            .filter(|found| found.pick.is_some() || (has_nic && found.verdict == Verdict::Unknown))
+            .map(|found| std::iter::once(found.row).chain(found.pick).collect())
             .collect(),
         Units::GpuGpu if gpus.len() * gpus.len().saturating_sub(1) / 2 > MAX_PATHS => return None,
         Units::GpuGpu => gpus

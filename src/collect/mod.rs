@@ -6,6 +6,7 @@ mod environment;
 mod fabric;
 mod kernel;
 mod limits;
+mod loaded;
 mod modprobe;
 mod modules;
 mod pci;
@@ -108,6 +109,7 @@ pub fn facts(world: &World, options: CollectOptions) -> Facts {
         rdma::settings(world, &facts.process.uid, pci, devices, &mut notes);
     }
     facts.pci = pci;
+    loaded::driver(&mut facts);
     facts.nvml = match nvml {
         Some(reading) => finish(reading, "NVML", &mut notes),
         None => Fact::Unknown(Why::NotCovered),

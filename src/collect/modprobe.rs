@@ -9,9 +9,9 @@ use std::path::Path;
 use super::read::{self, malformed};
 use crate::kmod::{self, nvidia};
 use crate::model::{
-    Command, Directive, Driver, Fact, Failure, FileKind, HiddenFile, Kernel, Modprobe, Note, Why,
+    Command, Directive, Driver, Fact, FileKind, HiddenFile, Kernel, Modprobe, Note,
 };
-use crate::world::{FileError, Files, MOST};
+use crate::world::{Files, MOST};
 
 /// Where distributions install libkmod, whose file name gives its version.
 const LIBRARIES: [&str; 6] = [
@@ -63,9 +63,12 @@ fn is_option_of_nvidia(directive: &Directive) -> bool {
     matches!(&directive.command, Command::Options { module, .. } if module.starts_with(nvidia::MODULE))
 }
 
-/// True if the loaded driver has the default values that GPUDirect needs, or no driver is loaded.
+/// True if the loaded driver is known to have the default values that GPUDirect needs, or no driver is loaded.
 fn has_defaults(driver: &Driver) -> bool {
-    let params = driver.params.present();
+    let Fact::Known(params) = &driver.params else {
+        return false;
+    };
+    let params = params.as_ref();
     nvidia::DEFAULTS.iter().all(|(name, default)| {
         params
             .and_then(|params| params.get(*name))
@@ -167,8 +170,8 @@ fn names(
             read::absent::<()>(files, directory).map(|_| Vec::new())
         }
         Err(error) if error.is_absent() => Fact::Known(Vec::new()),
-        // A link cycle or a file: kmod ignores it. What an input error hides may count at the next load.
-        Err(error) if error.why() == Why::Broken && !is_input_error(&error) => {
+        // kmod ignores it.
+        Err(error) if error.is_link_cycle() => {
             let _: Fact<()> = read::unread(notes, &error);
             Fact::Known(Vec::new())
         }
@@ -188,7 +191,7 @@ fn text(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Option<Str
                 .is_ok_and(|target| target == Path::new("/dev/null"));
             return Fact::Known(off.then(String::new));
         }
-        Err(error) if error.why() == Why::Broken => {
+        Err(error) if error.is_link_cycle() => {
             let _: Fact<()> = read::unread(notes, &error);
             return Fact::Known(None);
         }
@@ -205,10 +208,6 @@ fn text(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Option<Str
             }
         }
     }
-}
-
-fn is_input_error(error: &FileError) -> bool {
-    error.failure() == Failure::Errno(rustix::io::Errno::IO.raw_os_error())
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use crate::pci::{ConfigSpace, Depth, ReadError, decode, parse_place};
 use crate::world::{Files, OpenFile};
 
 const DEVICES: &str = "/sys/bus/pci/devices";
+const GROUPS: &str = "/sys/kernel/iommu_groups";
 
 /// The largest machines have some thousands, with virtual functions.
 pub const MAX_FUNCTIONS: usize = 1 << 14;
@@ -195,7 +196,7 @@ pub fn second_pass(
     let there = |path: &str| files.list_kept(Path::new(path), &|_| false).is_ok();
     let recorded = Recorded {
         drivers: there("/sys/bus/pci/drivers"),
-        groups: there("/sys/kernel/iommu_groups"),
+        groups: there(GROUPS),
     };
     for device in devices
         .iter_mut()
@@ -205,6 +206,49 @@ pub fn second_pass(
         device.config = config(files, &format!("{base}/config"), Depth::Full, notes);
         device.attributes = Some(Box::new(attributes(files, &base, &recorded, notes)));
     }
+    if recorded.groups {
+        find_groups(files, devices);
+    }
+}
+
+/// Looks in the IOMMU groups for functions without a link to theirs.
+fn find_groups(files: &dyn Files, devices: &mut [PciDevice]) {
+    let mut attributes = devices
+        .iter()
+        .filter_map(|device| device.attributes.as_ref());
+    if !attributes.any(|attributes| attributes.iommu_group.is_absent()) {
+        return;
+    }
+    let members = members(files);
+    for device in devices {
+        if let Some(attributes) = &mut device.attributes
+            && attributes.iommu_group.is_absent()
+        {
+            let group = |members: &BTreeMap<Bdf, u32>| members.get(&device.bdf).copied();
+            attributes.iommu_group = members.as_ref().map(group);
+        }
+    }
+}
+
+/// The functions of all IOMMU groups.
+fn members(files: &dyn Files) -> Fact<BTreeMap<Bdf, u32>> {
+    let mut members = BTreeMap::new();
+    let names = match files.list(Path::new(GROUPS)) {
+        Ok(names) => names,
+        Err(error) => return Fact::Unknown(error.why()),
+    };
+    let groups = names.iter().filter_map(|name| name.parse::<u32>().ok());
+    for group in groups.take(MAX_FUNCTIONS) {
+        match files.list(Path::new(&format!("{GROUPS}/{group}/devices"))) {
+            Ok(names) => members.extend(
+                names
+                    .iter()
+                    .filter_map(|name| Some((name.parse().ok()?, group))),
+            ),
+            Err(error) => return Fact::Unknown(error.why()),
+        }
+    }
+    Fact::Known(members)
 }
 
 /// Which directories exist. A recorded machine may lack whole areas, where a missing link means nothing.

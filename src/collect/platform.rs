@@ -138,15 +138,18 @@ fn architecture(cpuinfo: &str) -> Fact<String> {
 
 /// Non-initial namespaces, and files left by container engines.
 fn container_marks(files: &dyn Files) -> Fact<Vec<String>> {
-    let mut marks = Vec::new();
+    let (mut marks, mut unknown) = (Vec::new(), None);
     for (name, initial) in INITIAL {
         match files.read_link(Path::new(&format!("/proc/self/ns/{name}"))) {
             Ok(target) if target == Path::new(initial) => {}
             Ok(target) => marks.push(format!("namespace {}", target.display())),
             // A kernel without this namespace type has only the initial one.
             Err(error) if error.is_absent() && name != "pid" => {}
-            Err(error) => return Fact::Unknown(error.why()),
+            Err(error) => unknown = unknown.or(Some(error.why())),
         }
+    }
+    if let (Some(why), true) = (unknown, marks.is_empty()) {
+        return Fact::Unknown(why);
     }
     for file in [
         "/.dockerenv",

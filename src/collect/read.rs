@@ -113,14 +113,17 @@ pub fn text_if_there(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fa
     }
 }
 
+/// Directories that every kernel has.
+const ALWAYS: [&str; 2] = ["/sys/class", "/sys/bus"];
+
 /// The fact for an absent path: `None` if its directory can be read.
 ///
-/// If the directory is absent too, its own absence decides, and so on upwards. A missing `/proc`, `/sys` or
-/// `/dev` was not recorded, so the fact is unknown.
+/// If the directory is absent too, its own absence decides, and so on upwards. A missing `/proc`, `/sys`, `/dev` or
+/// `/sys/class` was not recorded, so the fact is unknown.
 pub fn absent<T>(files: &dyn Files, path: &str) -> Fact<Option<T>> {
     let mut directory = Path::new(path);
     while let Some(parent) = directory.parent() {
-        if parent == Path::new("/") {
+        if parent == Path::new("/") || ALWAYS.iter().any(|always| directory == Path::new(always)) {
             return Fact::Unknown(Why::NotCovered);
         }
         match files.list_kept(parent, &|_| false) {

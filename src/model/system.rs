@@ -319,7 +319,8 @@ impl Platform {
                 Fact::Known(PlatformKind::BareMetal),
                 "/proc/cpuinfo: no flag hypervisor".to_owned(),
             ),
-            (_, Fact::Known(Some(vendor))) => (
+            // CPUs other than x86 have no such flag.
+            (_, Fact::Known(Some(vendor))) if self.architecture.known().is_some() => (
                 Fact::Known(PlatformKind::BareMetal),
                 format!("/sys/class/dmi/id/sys_vendor: {vendor}"),
             ),

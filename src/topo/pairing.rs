@@ -6,7 +6,7 @@ use super::Topology;
 use super::classify::bridges_in_common;
 use super::nearest::Partners;
 use crate::model::Order as _;
-use crate::model::{Fact, Facts, Kind, Match, PciClass, Row, Verdict};
+use crate::model::{Bdf, Fact, Facts, Kind, Match, PciClass, Row, Verdict};
 
 /// Partners at this distance or farther have no bridge in common with the row.
 const DISTANCE_OF_PHB: u8 = 2;
@@ -73,13 +73,17 @@ fn one(
         Some(rank) if rank.0 == nearest_rank.0 => None,
         _ => any
             .iter()
-            .find(|candidate| candidate.rank() == nearest_rank),
+            .filter(|candidate| candidate.rank() == nearest_rank)
+            .min_by_key(|candidate| address(topology, candidate)),
     };
     let Some(rank) = usable.iter().map(Candidate::rank).min() else {
         return no_active_port(topology, row, down);
     };
     let best: Vec<&Candidate> = usable.iter().filter(|c| c.rank() == rank).collect();
-    let Some(pick) = best.iter().min_by_key(|c| (taken[c.row], c.row)) else {
+    let Some(pick) = best
+        .iter()
+        .min_by_key(|c| (taken[c.row], address(topology, c)))
+    else {
         return no_partner(topology, partners, row, theirs);
     };
     let partner = &topology.rows[pick.row];
@@ -95,11 +99,7 @@ fn one(
             ..no_partner(topology, partners, row, theirs)
         };
     }
-    let (verdict, reason) = judge(
-        me,
-        partner,
-        best.first().map_or(pick.class, |first| first.class),
-    );
+    let (verdict, reason) = judge(me, partner, pick.class);
     let reason = format!("{} to {}: {reason}", me.name, partner.name);
     Match {
         row,
@@ -119,6 +119,11 @@ fn one(
             None => (verdict == Verdict::Bad).then(|| advice(topology.facts, me, partner)),
         },
     }
+}
+
+/// Chooses among equals. Names differ between boots and distributions, addresses do not.
+fn address(topology: &Topology<'_>, candidate: &Candidate) -> (Option<Bdf>, usize) {
+    (topology.rows[candidate.row].bdf, candidate.row)
 }
 
 fn nearer_but_down(topology: &Topology<'_>, down: &Candidate) -> String {

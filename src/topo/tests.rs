@@ -246,6 +246,44 @@ proptest! {
     }
 }
 
+/// Which of equal NICs is a GPU's partner does not depend on their names.
+#[test]
+fn partners_of_equal_rank_go_by_address() {
+    let position = |gpu| Position {
+        gpu,
+        coherent: false,
+        software: false,
+        down: false,
+        root: 0,
+        rooted: true,
+        bridges: vec![0],
+        numa: Some(Some(0)),
+        width: Some(16),
+    };
+    let mut facts = facts(&[true, true, false, false, false].map(position), Some(1));
+    let partners = |facts: &Facts| -> Vec<Option<Bdf>> {
+        let topology = topology(facts);
+        let of_gpus = topology.rows_of(Kind::Gpu).map(|(gpu, _)| gpu);
+        of_gpus
+            .map(|gpu| {
+                topology.matches[gpu]
+                    .pick
+                    .and_then(|pick| topology.rows[pick].bdf)
+            })
+            .collect()
+    };
+    let expected = [address(0x1002, 0, 0), address(0x1003, 0, 0)].map(Some);
+    assert_eq!(partners(&facts), expected);
+    // The kernel lists devices by name.
+    if let Fact::Known(nics) = &mut facts.rdma {
+        nics.reverse();
+        for (nic, name) in nics.iter_mut().zip(["a", "b", "c"]) {
+            nic.name = name.to_owned();
+        }
+    }
+    assert_eq!(partners(&facts), expected);
+}
+
 /// A machine with more rows than the limit: eight equal trees that share the devices.
 fn large(gpus: usize, nics: usize) -> Facts {
     let positions: Vec<Position> = (0..gpus + nics)

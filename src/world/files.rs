@@ -174,6 +174,11 @@ impl FileError {
         )
     }
 
+    /// True if symbolic links lead in a circle.
+    pub fn is_link_cycle(&self) -> bool {
+        self.failure() == Failure::Errno(rustix::io::Errno::LOOP.raw_os_error())
+    }
+
     /// Why a fact from this file is unknown.
     pub fn why(&self) -> Why {
         match self.source.kind() {

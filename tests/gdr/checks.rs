@@ -25,12 +25,12 @@ struct Family {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Case {
+pub struct Case {
     check: String,
     /// pass, fail, warn, info, unknown or skip.
     outcome: String,
     /// What is so on this machine, in a sentence.
-    about: String,
+    pub about: String,
     /// The machine of `tests/machines` that is changed.
     #[serde(default = "sound")]
     machine: String,
@@ -49,7 +49,7 @@ struct Case {
     snapshot: Value,
     /// Further arguments of doctor.
     #[serde(default)]
-    args: Vec<String>,
+    pub args: Vec<String>,
     /// Whose finding it is, where the check has several.
     subject: Option<String>,
     /// What the finding must say, in its message, evidence, needs or fix.
@@ -78,7 +78,7 @@ fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/checks")
 }
 
-fn cases() -> Vec<Case> {
+pub fn cases() -> Vec<Case> {
     let mut files: Vec<_> = fs::read_dir(fixtures())
         .expect("tests/checks is there")
         .map(|entry| entry.expect("an entry").path())
@@ -158,6 +158,11 @@ fn snapshot(case: &Case) -> Value {
         );
     }
     snapshot
+}
+
+/// The snapshot on which doctor runs in a case.
+pub fn changed_snapshot(case: &Case) -> Value {
+    changed(case, snapshot(case))
 }
 
 /// The snapshot with the changes of a case.

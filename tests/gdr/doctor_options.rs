@@ -147,7 +147,10 @@ fn selection_loads_only_needed_libraries() {
     assert_eq!(read(&["--only", "rdma.core"]), "verbs");
     assert_eq!(read(&["--only", "gpu.writes-ordering"]), "CUDA");
     assert_eq!(
-        read(&["--only", "pcie.shared,pcie.errors,limits,platform,sw.toolkit,sw.net-plugin"]),
+        read(&[
+            "--only",
+            "pcie.shared,pcie.errors,limits,platform,sw.toolkit,sw.net-plugin"
+        ]),
         ""
     );
 }

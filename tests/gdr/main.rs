@@ -7,6 +7,7 @@ mod broken_input;
 mod checks;
 mod command_line;
 mod cuda;
+mod deletions;
 mod dependencies;
 mod doctor;
 mod doctor_counters;

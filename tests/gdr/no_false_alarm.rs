@@ -107,6 +107,52 @@ fn redirection_off_path_passes() {
     assert!(set > 5, "only {set} ports were set");
 }
 
+/// On machines with eight GPUs, and on half of one, each downstream port of a switch counts that leads from a GPU to another
+/// GPU or a NIC below the same switch.
+#[test]
+fn redirection_of_each_port_below_a_switch_is_found() {
+    for name in ["hgx-h100-8gpu-8nic", "hgx-acs-redirect"] {
+        let sound = || {
+            let mut machine = Machine::load(name);
+            set_acs(&mut machine, HARMLESS, |_| true);
+            for device in &mut machine.devices {
+                device.acs_egress = Default::default();
+            }
+            machine
+        };
+        assert!(failures(&sound(), "pcie.acs").is_empty(), "{name}");
+        let machine = sound();
+        let is_gpu = |device: &Device| device.gpu.is_some();
+        let is_nic = |device: &Device| {
+            device.rdma.is_some() && !device.vpd.iter().any(|(_, value)| value == "SW_MNG")
+        };
+        let leads_to =
+            |port: &Device, is_end: &dyn Fn(&Device) -> bool| machine.below(&port.bdf).any(is_end);
+        let ports: Vec<&Device> = machine
+            .devices
+            .iter()
+            .filter(|port| {
+                let beside = port.parent.iter().flat_map(|switch| machine.below(switch));
+                let mut beside = beside.filter(|other| other.bdf != port.bdf);
+                leads_to(port, &|end| is_gpu(end) || is_nic(end))
+                    && beside.any(|other| leads_to(other, &is_gpu))
+            })
+            .collect();
+        assert!(ports.len() >= 8, "{name}: {}", ports.len());
+        for port in ports {
+            let mut machine = sound();
+            assert_eq!(
+                set_acs(&mut machine, REDIRECTS, |device| device.bdf == port.bdf),
+                1
+            );
+            let found = failures(&machine, "pcie.acs");
+            assert_eq!(found.len(), 1, "{name}, {}: {found:#?}", port.bdf);
+            assert_eq!(found[0]["subject"], port.bdf.as_str(), "{name}");
+            assert_eq!(found[0]["outcome"], "fail", "{name}, {}", port.bdf);
+        }
+    }
+}
+
 /// The same machines with redirection on every port: silence above proves something.
 #[test]
 #[ignore = "needs recorded machines in ../shared"]

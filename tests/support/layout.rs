@@ -180,7 +180,14 @@ impl Layout<'_> {
         for path in &extra.empty_dirs {
             self.root.dir(path);
         }
-        for (path, content) in &extra.files {
+        // A file alone would make a function without ids.
+        let is_of_missing_function = |path: &str| {
+            let function = path.strip_prefix("sys/bus/pci/devices/");
+            let bdf = function.and_then(|path| path.split('/').next());
+            bdf.is_some_and(|bdf| self.machine.devices.iter().all(|device| device.bdf != bdf))
+        };
+        let files = extra.files.iter();
+        for (path, content) in files.filter(|(path, _)| !is_of_missing_function(path)) {
             self.root.put(path, content.bytes());
         }
         for (path, target) in &extra.links {

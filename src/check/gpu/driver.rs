@@ -57,11 +57,6 @@ fn judge(ctx: &Ctx<'_>) -> Judgement {
         Fact::Unknown(why) => Judgement::unknown("driver", why, Area::Sys, FILES),
         Fact::Known(None) => not_loaded(ctx),
         Fact::Known(Some(version)) => match &ctx.facts.nvml {
-            // CUDA starts only with a matching driver.
-            Fact::Unknown(Why::NotCovered) if matches!(ctx.facts.cuda, Fact::Known(CudaOutcome::Read(_))) => {
-                let pass = Judgement::pass("driver", format!("Driver {version} is loaded and CUDA starts."));
-                libcuda::judge(ctx, &version, pass).evidence(FILES, &version)
-            }
             Fact::Unknown(why) => Judgement::unknown("driver", *why, Area::Nvml, "NVML")
                 .evidence(FILES, version)
                 .needs(match why {

@@ -3,7 +3,7 @@
 //! NVML reports it since Hopper. On older GPUs the switches are PCI functions of class 0680, and only
 //! `cuInit` shows whether they are set up: it returns 802 until then.
 
-use super::reading::{each, is_complete, nvml_gpu};
+use super::reading::{cuda, each, is_complete, nvml_gpu};
 use crate::check::{Ctx, Judgement, version, words};
 use crate::model::{
     Area, CudaOutcome, Fabric, FabricRegistration, Fact, NvmlGpu, PciDevice, Severity, Why,
@@ -87,7 +87,7 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice, start: Start) -> Judgement {
     let subject = words::device(ctx, device.bdf);
     let gpu = match nvml_gpu(ctx, device.bdf) {
         Ok(gpu) => gpu,
-        Err(_) if start == Start::Starts => {
+        Err(_) if start == Start::Starts && ctx.facts.nvml.known().is_some() => {
             return Judgement::pass(
                 subject,
                 "CUDA starts: it does not wait for an NVLink fabric.",
@@ -141,7 +141,11 @@ fn no_member(ctx: &Ctx<'_>, subject: String, gpu: &NvmlGpu, start: Start) -> Jud
         Some("volta" | "ampere")
     );
     match (switches(ctx), older, start) {
-        (0, _, _) | (_, false, _) => Judgement::skip(subject, "It belongs to no NVLink fabric."),
+        (0, _, _) | (_, false, _) => match cuda(ctx) {
+            // Error 802 may contradict NVML.
+            Err(gap) if has_unknown_result(&ctx.facts.cuda) => gap.unknown(subject),
+            _ => Judgement::skip(subject, "It belongs to no NVLink fabric."),
+        },
         (count, true, Start::Starts) => Judgement::pass(
             subject,
             format!("CUDA starts: the {count} NVLink switches of this machine are set up."),
@@ -157,6 +161,14 @@ fn no_member(ctx: &Ctx<'_>, subject: String, gpu: &NvmlGpu, start: Start) -> Jud
             )
             .needs("a CUDA that starts: cuInit answers 802 until they are"),
         ),
+    }
+}
+
+fn has_unknown_result(cuda: &Fact<CudaOutcome>) -> bool {
+    match cuda {
+        Fact::Known(CudaOutcome::Failed { code, .. }) => code.is_none(),
+        Fact::Known(_) => false,
+        Fact::Unknown(_) => true,
     }
 }
 

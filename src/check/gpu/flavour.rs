@@ -12,7 +12,16 @@ pub fn flavour(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let flavour = match version::flavour(ctx.facts) {
         Fact::Known(Some(flavour)) => flavour,
         Fact::Known(None) => return vec![Judgement::no_driver("driver")],
-        Fact::Unknown(why) => return vec![Judgement::unknown("driver", why, Area::Proc, SOURCE)],
+        Fact::Unknown(why) => {
+            let unknown = Judgement::unknown("driver", why, Area::Proc, SOURCE);
+            // One flavour drives these GPUs, and the other does not.
+            let of_one_flavour =
+                |gpu: &PciDevice| Generation::of_device(gpu) != Some(Generation::TuringToHopper);
+            return vec![match passthrough::own_gpus(ctx.facts).any(of_one_flavour) {
+                true => unknown.weighing(Severity::Error),
+                false => unknown,
+            }];
+        }
     };
     if let Fact::Unknown(why) = ctx.facts.pci {
         return vec![Judgement::unknown(

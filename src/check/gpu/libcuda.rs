@@ -19,8 +19,9 @@ mod code {
 /// Returns `pass` unless CUDA does not start.
 pub fn judge(ctx: &Ctx<'_>, driver: &str, pass: Judgement) -> Judgement {
     match &ctx.facts.cuda {
-        // Recorded without CUDA: the result from NVML counts.
-        Fact::Unknown(Why::NotCovered) => pass,
+        Fact::Unknown(Why::NotCovered) => {
+            Judgement::unknown("driver", Why::NotCovered, Area::Cuda, CUDA)
+        }
         Fact::Unknown(why) => Judgement::unknown("driver", *why, Area::Cuda, CUDA)
             .needs("a CUDA that answers: a hanging driver shows in dmesg | grep -i -e NVRM -e Xid"),
         Fact::Known(CudaOutcome::Read(cuda)) if cuda.gpus.is_empty() => Judgement::undetermined(

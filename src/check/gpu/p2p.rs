@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::reading::{cuda, nvml};
 use crate::check::{Ctx, Judgement, passthrough, unknown_if, words};
 use crate::model::{
-    Area, Bdf, ComputeCapability, CudaGpu, CudaPair, Fact, NvmlGpu, NvmlPair, P2pCapability,
-    P2pStatus, Why,
+    Area, Bdf, ComputeCapability, CudaGpu, CudaOutcome, CudaPair, Fact, NvmlGpu, NvmlPair,
+    P2pCapability, P2pStatus, Why,
 };
 
 const SOURCE: &str = "nvmlDeviceGetP2PStatus";
@@ -94,8 +94,12 @@ fn judge(
                 false => judgement.evidence(SOURCE, "OK for reads and writes"),
             }
         }
-        PeerAccess::Unknown => Judgement::unknown(subject, Why::NotCovered, Area::Nvml, SOURCE)
-            .needs("NVML and CUDA that answer for these GPUs: see gpu.driver"),
+        PeerAccess::Unknown => match (nvml(ctx), cuda(ctx)) {
+            // CUDA may deny what NVML allows.
+            (Ok(_), Err(gap)) => gap.unknown(subject),
+            _ => Judgement::unknown(subject, Why::NotCovered, Area::Nvml, SOURCE)
+                .needs("NVML and CUDA that answer for these GPUs: see gpu.driver"),
+        },
         PeerAccess::Denied(denial) => {
             let message = format!("The driver denies peer-to-peer access: {}.", denial.because);
             match wanted {
@@ -118,7 +122,10 @@ fn pair_access(ctx: &Ctx<'_>, reports: &PeerReports<'_>, a: Bdf, b: Bdf) -> Peer
         ((Fact::Known(true), Fact::Known(true)), _) => PeerAccess::Allowed,
         ((Fact::Known(false), _) | (_, Fact::Known(false)), _) => denied(&access),
         // CUDA did not report both directions.
-        (_, Some((P2pStatus::Ok, P2pStatus::Ok))) => PeerAccess::Allowed,
+        (_, Some((P2pStatus::Ok, P2pStatus::Ok))) => match reports.is_without_cuda {
+            true => PeerAccess::Allowed,
+            false => PeerAccess::Unknown,
+        },
         (_, None | Some((P2pStatus::Unknown, _) | (_, P2pStatus::Unknown))) => PeerAccess::Unknown,
         (_, Some(_)) => denied(&access),
     }
@@ -245,11 +252,20 @@ struct PeerReports<'a> {
     statuses: BTreeMap<(u32, u32), &'a NvmlPair>,
     cuda: BTreeMap<Bdf, &'a CudaGpu>,
     accesses: BTreeMap<(u32, u32), &'a CudaPair>,
+    /// There is no CUDA, or it was asked for one GPU of each model only.
+    is_without_cuda: bool,
 }
 
 impl<'a> PeerReports<'a> {
     fn new(ctx: &Ctx<'a>) -> Self {
-        let mut reports = Self::default();
+        let mut reports = Self {
+            is_without_cuda: match &ctx.facts.cuda {
+                Fact::Known(CudaOutcome::Read(cuda)) => cuda.one_of_each,
+                Fact::Known(_) => true,
+                Fact::Unknown(_) => false,
+            },
+            ..Self::default()
+        };
         if let Ok(nvml) = nvml(ctx) {
             for gpu in &nvml.gpus {
                 reports.nvml.entry(gpu.bdf).or_insert(gpu);
@@ -381,6 +397,16 @@ mod tests {
         let mut facts = with(P2pStatus::Ok, Fact::default(), Fact::default());
         assert_eq!(
             judged(&facts, &["p2p"]).outcome,
+            Outcome::Unknown,
+            "CUDA may deny what NVML allows"
+        );
+        facts.cuda = Fact::Unknown(Why::TimedOut);
+        assert_eq!(judged(&facts, &["p2p"]).outcome, Outcome::Unknown);
+        facts.cuda = Fact::Known(CudaOutcome::Absent {
+            reason: "no libcuda.so.1".to_owned(),
+        });
+        assert_eq!(
+            judged(&facts, &["p2p"]).outcome,
             Outcome::Pass,
             "NVML alone"
         );
@@ -393,7 +419,7 @@ mod tests {
         let half = with(P2pStatus::Ok, Fact::Known(true), Fact::default());
         assert_eq!(
             judged(&half, &["p2p"]).outcome,
-            Outcome::Pass,
+            Outcome::Unknown,
             "CUDA one way, NVML both"
         );
         let half = with(P2pStatus::Unknown, Fact::Known(true), Fact::default());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::check::{Ctx, Judgement, container, passthrough, unknown_if, words};
+use crate::check::{Ctx, Judgement, container, passthrough, unidentified, unknown_if, words};
 use crate::model::{Area, Bdf, Fact, PciDevice, Why};
 use crate::output::shell_word;
 
@@ -21,7 +21,8 @@ pub fn present(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
     let all_passed_through = gpus.iter().all(|gpu| passthrough::holder(gpu).is_some());
     let on_the_bus = gpus.iter().map(|gpu| one(ctx, gpu, all_passed_through));
-    on_the_bus.chain(off_the_bus).collect()
+    let unidentified = unidentified(ctx.facts);
+    on_the_bus.chain(off_the_bus).chain(unidentified).collect()
 }
 
 /// GPUs that the driver knows, but that are gone from the PCI bus.
@@ -105,18 +106,8 @@ fn not_listed(ctx: &Ctx<'_>, gpu: &PciDevice, subject: &str, what: &str) -> Opti
 }
 
 fn none(ctx: &Ctx<'_>) -> Judgement {
-    if let Some(why) = ctx
-        .facts
-        .devices()
-        .iter()
-        .find_map(|device| device.ids.why())
-    {
-        return Judgement::unknown(
-            "machine",
-            why,
-            Area::Sys,
-            "/sys/bus/pci/devices/*/{vendor,class}",
-        );
+    if let Some(unidentified) = unidentified(ctx.facts) {
+        return unidentified;
     }
     if ctx.facts.partial {
         return Judgement::unknown(

@@ -124,11 +124,16 @@ fn param<'a>(ctx: &'a Ctx<'_>, name: &str) -> Option<&'a String> {
 
 /// A module built for the other driver flavour may not pin memory.
 fn wrong_flavour(ctx: &Ctx<'_>) -> Option<Judgement> {
-    let built = param(ctx, "Built for NVIDIA driver flavor")?;
+    let built = match &ctx.facts.gdrdrv.params {
+        Fact::Known(params) => params.as_ref()?.get("Built for NVIDIA driver flavor")?,
+        Fact::Unknown(why) => return Some(Judgement::unknown(NODE, *why, Area::Proc, PARAMS)),
+    };
+    let source = "/proc/driver/nvidia/version";
     let wanted = match version::flavour(ctx.facts) {
         Fact::Known(Some(Flavour::Open)) => "opensource",
         Fact::Known(Some(Flavour::Proprietary)) => "proprietary",
-        _ => return None,
+        Fact::Known(None) => return None,
+        Fact::Unknown(why) => return Some(Judgement::unknown(NODE, why, Area::Proc, source)),
     };
     (["opensource", "proprietary"].contains(&built.as_str()) && built != wanted).then(|| {
         let message = format!(

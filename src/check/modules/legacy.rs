@@ -25,7 +25,12 @@ pub fn legacy(ctx: &Ctx<'_>) -> Vec<Judgement> {
             "/sys/module/nvidia_peermem",
         )
     }) {
-        return vec![unknown];
+        let loaded = [&peers.nv_peer_mem, &peers.nvidia_peermem];
+        return vec![match loaded.contains(&&Fact::Known(true)) {
+            // Two would be an error.
+            true => unknown.weighing(Severity::Error),
+            false => unknown,
+        }];
     }
     let new = peers.nvidia_peermem == Fact::Known(true);
     vec![match (peers.nv_peer_mem == Fact::Known(true), new) {

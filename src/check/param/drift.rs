@@ -13,7 +13,8 @@ const IMAGE: &str = "initramfs";
 
 /// Compares the loaded driver and the initramfs with modprobe.d.
 pub fn drift(ctx: &Ctx<'_>) -> Vec<Judgement> {
-    let config = match next::config(ctx, DRIVER) {
+    // If an option may be set, the initramfs may have another.
+    let config = match next::config(ctx, "driver, initramfs") {
         Ok(config) => config,
         Err(unknown) => return vec![*unknown],
     };

@@ -44,7 +44,19 @@ pub fn config_of<'a>(ctx: &'a Ctx<'_>, image: &'a Initramfs) -> Config<'a> {
 
 /// The host loads the driver, so a container's modprobe.d does not matter.
 fn in_a_container(ctx: &Ctx<'_>, subject: &str) -> Option<Judgement> {
-    let marks = ctx.facts.platform.container_marks.known()?;
+    let marks = match &ctx.facts.platform.container_marks {
+        Fact::Known(marks) => marks,
+        // A directory that is laid out like a root has no process.
+        Fact::Unknown(Why::NotCovered) => return None,
+        Fact::Unknown(why) => {
+            return Some(Judgement::unknown(
+                subject,
+                *why,
+                Area::Proc,
+                "/proc/self/ns",
+            ));
+        }
+    };
     let namespace = marks.iter().find(|mark| mark.starts_with("namespace "))?;
     let message = "unknown in a container: the host loads the driver, with its own modprobe.d";
     let judgement = Judgement::undetermined(subject, message).evidence("/proc/self/ns", namespace);

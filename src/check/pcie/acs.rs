@@ -52,7 +52,11 @@ pub fn acs(ctx: &Ctx<'_>) -> Vec<Judgement> {
         found
             .redirecting
             .iter()
-            .map(|(port, what)| redirects(ctx, *port, what, &held)),
+            .map(|(port, what)| match what.weight {
+                // It matters if they meet below a switch or at a host bridge.
+                Severity::Info if !found.lost.is_empty() => lost(&port.to_string(), &found.lost),
+                _ => redirects(ctx, *port, what, &held),
+            }),
     );
     for why in [Why::Denied, Why::NotCovered, Why::Broken, Why::TimedOut] {
         let unread = found.unknown.iter().filter(|(_, reason)| **reason == why);
@@ -71,13 +75,7 @@ pub fn acs(ctx: &Ctx<'_>) -> Vec<Judgement> {
         }
     }
     if !found.lost.is_empty() {
-        let source = "a device's place in the PCI tree";
-        judgements.push(Judgement::unknown(
-            words::list(&found.lost),
-            Why::NotCovered,
-            Area::Sys,
-            source,
-        ));
+        judgements.push(lost(&words::list(&found.lost), &found.lost));
     }
     judgements.extend(clean(ctx, &found.clean));
     if judgements.is_empty() {
@@ -85,6 +83,12 @@ pub fn acs(ctx: &Ctx<'_>) -> Vec<Judgement> {
         judgements.push(Judgement::skip("machine", message));
     }
     judgements
+}
+
+/// The judgement of a subject whose pairs depend on devices with an unknown place.
+fn lost(subject: &str, devices: &[String]) -> Judgement {
+    let source = format!("the place of {} in the PCI tree", words::list(devices));
+    Judgement::unknown(subject, Why::NotCovered, Area::Sys, &source)
 }
 
 /// One judgement for all ports that do not redirect.

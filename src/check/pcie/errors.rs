@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Ctx, own};
+use super::{Ctx, or_skip, own, unplaced};
 use crate::check::{Judgement, unknown_if, words};
 use crate::model::{Area, Bdf, ErrorCounts, Fact, Why, counter};
 
@@ -21,8 +21,13 @@ pub fn errors(ctx: &Ctx<'_>) -> Vec<Judgement> {
                 .map(|device| device.bdf),
         );
     }
+    let unplaced = unplaced(ctx);
     if functions.is_empty() {
-        return vec![Judgement::skip("machine", "There is no GPU and no NIC.")];
+        return or_skip(
+            ctx,
+            unplaced.into_iter().collect(),
+            "There is no GPU and no NIC.",
+        );
     }
     let mut judgements = Vec::new();
     let (mut good, mut unknown, mut uncounted) = (Vec::new(), Vec::new(), Vec::new());
@@ -63,6 +68,7 @@ pub fn errors(ctx: &Ctx<'_>) -> Vec<Judgement> {
             .needs("kernel 4.19 or later, firmware that leaves error reporting to the kernel, and no pci=noaer");
         judgements.push(judgement);
     }
+    judgements.extend(unplaced);
     judgements
 }
 

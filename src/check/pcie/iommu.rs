@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Ctx, boot, is_arm, is_grace, own};
-use crate::check::{Judgement, or_skip, unknown_if, words};
+use super::{Ctx, boot, is_arm, is_grace, or_skip, own};
+use crate::check::{Judgement, nics, unknown_if, words};
 use crate::model::{Area, Bdf, Fact, Kind, Row, Severity, Why};
 
 /// What the IOMMU does to a device's addresses.
@@ -40,14 +40,25 @@ pub fn iommu(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
     if let Some((_, why)) = unknown.first() {
         let names = words::list(unknown.iter().map(|(row, _)| words::row(row)));
-        judgements.push(Judgement::unknown(
-            names,
-            *why,
-            Area::Sys,
-            "/sys/kernel/iommu_groups/*/type",
-        ));
+        let judgement =
+            Judgement::unknown(names, *why, Area::Sys, "/sys/kernel/iommu_groups/*/type");
+        // With translation these would fail.
+        let mut rows = unknown.iter().map(|(row, _)| row);
+        judgements.push(match rows.any(|row| pcie_peers(ctx, row).is_some()) {
+            true => judgement.weighing(Severity::Error),
+            false => judgement,
+        });
     }
-    or_skip(judgements, "This machine uses no GPU and no NIC itself.")
+    let nics = nics::rdma_nics(ctx.facts).filter_map(|nic| Some((&nic.name, nic.place.why()?)));
+    judgements.extend(nics.map(|(name, why)| {
+        let source = format!("/sys/class/infiniband/{name}");
+        Judgement::unknown(name, why, Area::Sys, &source)
+    }));
+    or_skip(
+        ctx,
+        judgements,
+        "This machine uses no GPU and no NIC itself.",
+    )
 }
 
 /// True if a device's addresses are known to be translated.
@@ -89,7 +100,8 @@ fn domain(ctx: &Ctx<'_>, bdf: Bdf) -> Fact<Domain> {
 
 fn untranslated(ctx: &Ctx<'_>, plain: &[(&Row, Bdf, Domain)]) -> Judgement {
     let off = plain.iter().all(|(_, _, domain)| *domain == Domain::Off);
-    let none = ctx.facts.kernel.iommus.known().is_some_and(Vec::is_empty);
+    let none = ctx.facts.kernel.iommus.known().is_some_and(Vec::is_empty)
+        && ctx.facts.kernel.iommu_groups.is_empty();
     let message = match (off, none) {
         (true, true) if ctx.facts.platform.is_guest() => {
             "This guest has no IOMMU, so nothing translates addresses here. The host's IOMMU is not visible."

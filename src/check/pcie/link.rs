@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Ctx, endpoints};
-use crate::check::{Judgement, or_skip, unknown_if, words};
+use super::{Ctx, endpoints, or_skip, unplaced};
+use crate::check::{Judgement, unknown_if, words};
 use crate::model::{Area, Bdf, Fact, Kind, Link, LinkState, PciDevice, Why};
 
 /// A link, identified by the port above it, or by the function below it if the port is not visible.
@@ -56,7 +56,8 @@ pub fn link(ctx: &Ctx<'_>) -> Vec<Judgement> {
         let source = format!("links above {names}: Link Status, current_link_width");
         judgements.push(Judgement::unknown(names, *why, Area::Sys, &source));
     }
-    or_skip(judgements, "No GPU and no NIC has a link above it.")
+    judgements.extend(unplaced(ctx));
+    or_skip(ctx, judgements, "No GPU and no NIC has a link above it.")
 }
 
 type Unknowns = Vec<(Bdf, Why)>;
@@ -70,8 +71,8 @@ fn hops<'a>(ctx: &'a Ctx<'_>) -> (BTreeMap<Bdf, Hop<'a>>, Unknowns) {
         let Some(device) = ctx.forest.device(bdf) else {
             continue;
         };
-        if let Fact::Unknown(why) = device.place {
-            unknown.push((bdf, why));
+        if device.place.known().is_none() {
+            // `unplaced` names it.
             seen.insert(bdf);
         }
         let chain = std::iter::successors(Some(device), |device| ctx.forest.parent(device));
@@ -384,7 +385,9 @@ mod tests {
             (GPU, Some("root"))
         );
         facts.device_mut(NIC).place = Fact::Unknown(Why::Broken);
-        assert!(findings("pcie.link", &facts, &[])[1].subject.contains(NIC));
+        let found = findings("pcie.link", &facts, &[]);
+        let unplaced = found.last().expect("a finding");
+        assert!(unplaced.outcome == Outcome::Unknown && unplaced.subject.contains(NIC));
         facts
             .devices_mut()
             .retain(|device| device.bdf.to_string() == ROOT_PORT);

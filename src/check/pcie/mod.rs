@@ -27,8 +27,8 @@ pub use iommu::{is_translated, translated};
 pub use payload::small_reads;
 pub use ports::{Ports, Redirecting, governing, is_joined, ports, redirecting};
 
-use super::{Check, Ctx, Source, passthrough};
-use crate::model::{Bdf, Ids, Kind, Row, Severity};
+use super::{Check, Ctx, Judgement, Source, nics, passthrough, unknown_devices, words};
+use crate::model::{Area, Bdf, Ids, Kind, Row, Severity, Why};
 
 /// The checks of this family, in the order of a report.
 pub const CHECKS: &[Check] = &[
@@ -201,6 +201,29 @@ fn own<'a>(ctx: &'a Ctx<'_>) -> impl Iterator<Item = (&'a Row, Bdf)> {
         let device = ctx.facts.device(*bdf);
         device.is_none_or(|device| passthrough::holder(device).is_none())
     })
+}
+
+/// The judgement of GPUs and NICs whose function or place in the PCI tree is unknown, and with it the paths to them.
+fn unplaced(ctx: &Ctx<'_>) -> Option<Judgement> {
+    let nics =
+        nics::rdma_nics(ctx.facts).filter_map(|nic| Some((nic.name.clone(), nic.place.why()?)));
+    let rows = own(ctx).filter_map(|(row, bdf)| {
+        let device = ctx.facts.device(bdf)?;
+        Some((words::row(row), device.place.why()?))
+    });
+    let unplaced: Vec<(String, Why)> = nics.chain(rows).collect();
+    let (_, why) = unplaced.first()?;
+    let names = words::list(unplaced.iter().map(|(name, _)| name));
+    let source = format!("the place of {names} in the PCI tree");
+    Some(Judgement::unknown(names, *why, Area::Sys, &source))
+}
+
+/// The judgements; without any, one that skips the machine if it has no such device.
+fn or_skip(ctx: &Ctx<'_>, judgements: Vec<Judgement>, message: &str) -> Vec<Judgement> {
+    match (judgements.is_empty(), unknown_devices(ctx)) {
+        (true, Some(unknown)) => vec![unknown],
+        _ => super::or_skip(judgements, message),
+    }
 }
 
 fn is_arm(ctx: &Ctx<'_>) -> bool {

@@ -6,8 +6,8 @@
 
 use super::acs::too_many;
 use super::ports::pairs;
-use super::{Ctx, own};
-use crate::check::{Judgement, or_skip, unknown_if, words};
+use super::{Ctx, or_skip, own, unplaced};
+use crate::check::{Judgement, unknown_if, words};
 use crate::model::config::Express;
 use crate::model::{Area, Bdf, Fact, Kind, Meeting, Row, Severity, Why};
 
@@ -42,7 +42,8 @@ pub fn payload(ctx: &Ctx<'_>) -> Vec<Judgement> {
             format!("/sys/bus/pci/devices/*/config, Device Control, of {names} and what is above");
         judgements.push(Judgement::unknown(names, *why, Area::ConfigSpace, &source));
     }
-    or_skip(judgements, "No GPU and no NIC has a link above it.")
+    judgements.extend(unplaced(ctx));
+    or_skip(ctx, judgements, "No GPU and no NIC has a link above it.")
 }
 
 /// NICs with a Max_Read_Request_Size below 4096 bytes whose path has no mismatch.

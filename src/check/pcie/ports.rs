@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::is_translated;
-use crate::check::{Ctx, passthrough, words};
+use crate::check::{Ctx, nics, passthrough, unidentified, words};
 use crate::model::{AcsBits, Bdf, Fact, Kind, Meeting, Path, Row, Severity, Why};
 use crate::topo::{self, MAX_PATHS, Redirect, Role};
 
@@ -64,27 +64,36 @@ pub fn ports(ctx: &Ctx<'_>) -> Ports {
 }
 
 /// True if a port redirects a pair's traffic and clearing its ACS bits would help.
-pub fn redirecting(ctx: &Ctx<'_>) -> bool {
+pub fn redirecting(ctx: &Ctx<'_>) -> Fact<bool> {
     let found = ports(ctx);
-    found
-        .redirecting
-        .values()
-        .any(|port| port.weight > Severity::Info)
+    let mut redirecting = found.redirecting.values();
+    if redirecting.any(|port| port.weight > Severity::Info) {
+        return Fact::Known(true);
+    }
+    let facts = ctx.facts;
+    let hidden = unidentified(facts).is_some() || !found.lost.is_empty() || found.too_many;
+    let unread = found.unknown.values().next().copied();
+    let why = facts.pci.why().or(facts.rdma.why()).or(unread);
+    match why.or(hidden.then_some(Why::NotCovered)) {
+        Some(why) => Fact::Unknown(why),
+        None => Fact::Known(false),
+    }
 }
 
 /// Devices with an unknown place that could have a partner.
 fn lost(ctx: &Ctx<'_>) -> Vec<String> {
     let alone =
         super::own(ctx).count() < 2 || super::own(ctx).all(|(row, _)| row.kind != Kind::Gpu);
-    super::own(ctx)
-        .filter(|(row, bdf)| {
-            let place = ctx
-                .facts
-                .device(*bdf)
-                .and_then(|device| device.place.known());
-            !alone && place.is_none_or(|place| !place.rooted && has_unknown_pair(ctx, row))
-        })
-        .map(|(row, _)| words::row(row))
+    let own = super::own(ctx).filter(|(row, bdf)| {
+        let place = ctx
+            .facts
+            .device(*bdf)
+            .and_then(|device| device.place.known());
+        !alone && place.is_none_or(|place| !place.rooted && has_unknown_pair(ctx, row))
+    });
+    let nics = nics::rdma_nics(ctx.facts).filter(|nic| nic.place.known().is_none());
+    own.map(|(row, _)| words::row(row))
+        .chain(nics.map(|nic| nic.name.clone()))
         .collect()
 }
 

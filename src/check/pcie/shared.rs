@@ -1,7 +1,7 @@
 //! pcie.shared: other devices that use the narrowest link between a GPU and its NIC.
 
 use super::{Ctx, own};
-use crate::check::{Judgement, nics, unknown_devices, words};
+use crate::check::{Judgement, nics, or_skip, unknown_devices, words};
 use crate::model::{Area, Bdf, Fact, Kind, Meeting, Path, Verdict, Why};
 
 /// One judgement for each GPU that shares the narrowest link to its NIC, one for all others.
@@ -68,14 +68,12 @@ pub fn shared(ctx: &Ctx<'_>) -> Vec<Judgement> {
             )
         }));
     }
-    if judgements.is_empty() {
-        judgements.push(no_pair(ctx));
-    }
-    judgements
+    judgements.extend(without_partner(ctx));
+    or_skip(judgements, "There is no GPU with a NIC over PCI Express.")
 }
 
-/// The judgement without a pair, or without a known path.
-fn no_pair(ctx: &Ctx<'_>) -> Judgement {
+/// The GPUs whose nearest NIC is unknown.
+fn without_partner(ctx: &Ctx<'_>) -> Option<Judgement> {
     let lost = ctx
         .topology
         .matches
@@ -86,15 +84,11 @@ fn no_pair(ctx: &Ctx<'_>) -> Judgement {
         .filter(|row| row.kind == Kind::Gpu && !row.coherent)
         .map(words::row)
         .collect();
-    match gpus.is_empty() || nics::rdma_nics(ctx.facts).next().is_none() {
-        true => Judgement::skip("machine", "There is no GPU with a NIC over PCI Express."),
-        false => Judgement::unknown(
-            words::list(gpus),
-            Why::NotCovered,
-            Area::Sys,
-            "/sys/bus/pci/devices: places",
-        ),
-    }
+    let has_nics = nics::rdma_nics(ctx.facts).next().is_some();
+    (has_nics && !gpus.is_empty()).then(|| {
+        let source = "/sys/bus/pci/devices: places";
+        Judgement::unknown(words::list(gpus), Why::NotCovered, Area::Sys, source)
+    })
 }
 
 /// The bandwidth of the narrowest link in bytes per second, and the devices below the links of that bandwidth.

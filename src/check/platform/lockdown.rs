@@ -55,7 +55,15 @@ fn locked(ctx: &Ctx<'_>, mode: &str) -> Judgement {
                  off.",
         );
     }
-    if !ctx.facts.platform.is_guest() && pcie::redirecting(ctx) {
+    let redirecting = match ctx.facts.platform.is_guest() {
+        true => Fact::Known(false),
+        false => pcie::redirecting(ctx),
+    };
+    if let Fact::Unknown(why) = redirecting {
+        let source = "whether a port's ACS bits must be cleared (pcie.acs)";
+        return Judgement::unknown("machine", why, Area::Sys, source);
+    }
+    if redirecting == Fact::Known(true) {
         let message = format!(
             "The kernel is locked down ({mode}): {refuses}, so setpci cannot clear the bits that pcie.acs reports."
         );

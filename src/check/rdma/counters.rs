@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{CLASS, each_port, interfaces, subject};
 use crate::check::{Ctx, Judgement, words};
-use crate::model::{Area, CounterGrowth, Fact, RdmaDevice, RdmaPort, counter};
+use crate::model::{Area, CounterGrowth, Fact, RdmaDevice, RdmaPort, Why, counter};
 
 /// Counters that rise whenever a link comes up, so that their value since the last reset shows nothing.
 const OF_EVERY_LINK: [&str; 3] = ["link_downed", "link_error_recovery", "link_down_events_phy"];
@@ -52,11 +52,15 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort) -> Judgement {
             sources.push((format!("ethtool -S {name}"), counters));
         }
     }
-    let growth = ctx
-        .facts
-        .network
-        .known()
-        .and_then(|network| network.growth.as_ref());
+    let growth = match &ctx.facts.network {
+        Fact::Known(network) => network.growth.as_ref(),
+        // Nothing was asked.
+        Fact::Unknown(Why::NotCovered) => None,
+        Fact::Unknown(why) => {
+            let source = "the counters of network interfaces (netlink, ethtool)";
+            return Judgement::unknown(subject, *why, Area::Sys, source);
+        }
+    };
     if let Some(rises) = growth.and_then(|growth| rises(ctx, nic, port, growth)) {
         return rises;
     }

@@ -1,6 +1,6 @@
 //! rdma.data-direct: the Data Direct functions of ConnectX-8, a second path to GPU memory.
 
-use crate::check::{Ctx, Judgement, or_skip, words};
+use crate::check::{Ctx, Judgement, or_skip, unidentified, words};
 use crate::model::{Area, Bdf, Fact, Ids, PciDevice, Why};
 
 /// One judgement for each Data Direct function.
@@ -36,6 +36,14 @@ fn is_data_direct(device: &PciDevice) -> bool {
 
 fn judge(ctx: &Ctx<'_>, device: &PciDevice, coherent: &[&PciDevice]) -> Judgement {
     let name = device.bdf.to_string();
+    if coherent.is_empty()
+        && let Some(unidentified) = unidentified(ctx.facts)
+    {
+        return Judgement {
+            subject: name,
+            ..unidentified
+        };
+    }
     if coherent.is_empty() {
         return Judgement::info(
             name,

@@ -173,6 +173,10 @@ impl Port<'_> {
             .evidence(format!("dcb pfc show dev {}", self.interface), "no answer")
             .needs("the vendor's tool, as in mlnx_qos -i INTERFACE");
         };
+        if let Fact::Unknown(why) = self.of.pause {
+            let source = format!("the pause frames of {}", self.interface);
+            return Judgement::unknown(self.subject, why, Area::Sys, &source);
+        }
         let pause = self.of.pause.present();
         let is_paused = pause.is_some_and(|pause| pause.receives || pause.sends);
         let judgement = match (pfc.is_empty(), is_paused) {

@@ -6,6 +6,7 @@ use super::{CLASS, each_port, subject};
 use crate::check::{Ctx, Judgement};
 use crate::model::{
     Area, Fact, GidReach, Kind, RdmaDevice, RdmaGid, RdmaPort, VerbsOutcome, VerbsPort, VerbsTrial,
+    Verdict,
 };
 use crate::output::shell_word;
 
@@ -57,7 +58,15 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort, wanted: &Wanted<'_>) 
             return Judgement::unknown(subject, *why, Area::Sys, &format!("{path}/state"));
         }
     };
-    let layer = port.link_layer.known().map_or("", String::as_str);
+    let layer = match &port.link_layer {
+        Fact::Known(layer) => layer.as_str(),
+        // Only what an active or waiting port needs depends on the layer.
+        Fact::Unknown(why) if ["ACTIVE", "INIT"].contains(&state.as_str()) => {
+            return Judgement::unknown(subject, *why, Area::Sys, &format!("{path}/link_layer"))
+                .evidence(format!("{path}/state"), state);
+        }
+        Fact::Unknown(_) => "",
+    };
     let linked = matches!(&port.physical_state, Fact::Known(state) if state == "LinkUp");
     let verbs = verbs_port(ctx, nic, port);
     let judgement = match (state.as_str(), layer) {
@@ -173,12 +182,24 @@ impl<'a> Wanted<'a> {
         if topology.rows_of(Kind::Gpu).next().is_none() {
             return Self(None);
         }
-        let of_gpus = topology.matches.iter().filter(|found| {
-            let row = topology.rows.get(found.row);
-            row.is_some_and(|row| row.kind == Kind::Gpu)
-        });
-        let best: BTreeSet<usize> = of_gpus
+        let of_gpus = || {
+            topology.matches.iter().filter(|found| {
+                let row = topology.rows.get(found.row);
+                row.is_some_and(|row| row.kind == Kind::Gpu)
+            })
+        };
+        if of_gpus().any(|found| found.verdict == Verdict::Unknown) {
+            return Self(None);
+        }
+        // One with an unknown place may be the nearest.
+        let unplaced = |row: usize| {
+            let device = topology.device(row);
+            device.is_none_or(|device| device.place.known().is_none())
+        };
+        let nics = topology.rows_of(Kind::Nic).map(|(at, _)| at);
+        let best: BTreeSet<usize> = of_gpus()
             .flat_map(|found| found.best.iter().copied())
+            .chain(nics.filter(|at| unplaced(*at)))
             .collect();
         let names = best
             .into_iter()
@@ -227,9 +248,17 @@ fn path_mtu(subject: String, gid: &RdmaGid, verbs: Option<&VerbsPort>) -> Judgem
             .find(|bytes| bytes + HEADERS <= mtu)
             .unwrap_or(0)
     };
+    let active = verbs.and_then(|verbs| verbs.active_mtu);
+    if let (Fact::Unknown(why), None) = (&gid.mtu, active) {
+        let source = format!(
+            "/sys/class/net/{}/mtu",
+            gid.interface.present().map_or("INTERFACE", String::as_str)
+        );
+        return Judgement::unknown(subject, *why, Area::Sys, &source);
+    }
     let mtu = gid.mtu.present().copied();
     let allowed = mtu.map_or(largest, |mtu| fits(mtu).min(largest));
-    let bytes = verbs.and_then(|verbs| verbs.active_mtu).unwrap_or(allowed);
+    let bytes = active.unwrap_or(allowed);
     let reached = reached(gid);
     let interface = gid.interface.present().map_or("INTERFACE", String::as_str);
     let judgement = match mtu {

@@ -125,6 +125,10 @@ fn fabric(plugin: &Library, fabric: Option<&Library>) -> Option<Judgement> {
             .and_then(|words| numbered(words, "FABRIC_1.").last().copied())
     };
     let needs = last(plugin)?;
+    if let Some((library, why)) = fabric.and_then(|library| Some((library, library.words.why()?))) {
+        let subject = plugin.path.as_str();
+        return Some(Judgement::unknown(subject, why, Area::Files, &library.path));
+    }
     let (found, has) = match fabric {
         None => ("there is none".to_owned(), "no libfabric.so.1".to_owned()),
         Some(fabric) => {

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use super::*;
-use crate::model::{Failure, Question};
+use crate::model::{Failure, Question, Why};
 use crate::world::World;
 
 fn root(entries: &[(&str, &str)]) -> tempfile::TempDir {

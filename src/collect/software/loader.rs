@@ -65,20 +65,25 @@ pub fn find(
 ) -> Fact<Vec<Place>> {
     let mut places = Vec::new();
     let listed = |directory: &str, found: Found, places: &mut Vec<Place>| {
-        let there = files.list_kept(Path::new(directory), &|name| names.contains(&name));
-        for name in there.unwrap_or_default() {
-            places.push(Place {
-                path: Path::new(directory).join(&name),
-                name,
-                found,
-            });
-        }
+        let there = match files.list_kept(Path::new(directory), &|name| names.contains(&name)) {
+            Ok(names) => names,
+            Err(error) if error.is_absent() => Vec::new(),
+            Err(error) => return Fact::Unknown(error.why()),
+        };
+        places.extend(there.into_iter().map(|name| Place {
+            path: Path::new(directory).join(&name),
+            name,
+            found,
+        }));
+        Fact::Known(())
     };
     let directories = library_path
         .split(':')
         .filter(|directory| directory.starts_with('/'));
     for directory in directories.take(MAX_DIRECTORIES) {
-        listed(directory, Found::LibraryPath, &mut places);
+        if let Fact::Unknown(why) = listed(directory, Found::LibraryPath, &mut places) {
+            return Fact::Unknown(why);
+        }
     }
     match cache(files, names, notes) {
         Fact::Known(Some(cached)) => {
@@ -91,7 +96,9 @@ pub fn find(
         }
         Fact::Known(None) => {
             for directory in OWN {
-                listed(directory, Found::Directory, &mut places);
+                if let Fact::Unknown(why) = listed(directory, Found::Directory, &mut places) {
+                    return Fact::Unknown(why);
+                }
             }
         }
         Fact::Unknown(why) => return Fact::Unknown(why),

@@ -27,7 +27,8 @@ fn with_initramfs(directives: Vec<Directive>) -> Facts {
 
 fn finding_on(facts: &Facts, subject: &str) -> Finding {
     let found = findings("param.drift", facts, &[]);
-    let one = found.iter().find(|found| found.subject == subject);
+    let is_on = |found: &&Finding| found.subject.split(", ").any(|part| part == subject);
+    let one = found.iter().find(is_on);
     one.unwrap_or_else(|| panic!("no finding on {subject}: {found:#?}"))
         .clone()
 }
