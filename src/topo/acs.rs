@@ -37,7 +37,11 @@ pub fn redirects(forest: &Forest<'_>, path: &Path) -> Vec<Redirect> {
     };
     let ports: Vec<(&PciDevice, Role)> = legs()
         .filter_map(|hop| forest.device(hop.bdf))
-        .map(|device| (device, forest.role(device)))
+        .map(|device| match forest.role(device) {
+            // It is above an end of the path, so it is a bridge that could not be read.
+            Role::Endpoint => (device, Role::Unplaced),
+            role => (device, role),
+        })
         .filter(|(_, role)| matches!(role, Role::DownstreamPort | Role::RootPort | Role::Unplaced))
         .collect();
     let position: Vec<PortPosition<'_>> = ports

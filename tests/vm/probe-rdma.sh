@@ -45,9 +45,9 @@ done
 # Without the library other commands work, and this one names the missing packages.
 find / -xdev -name 'libibverbs.so*' -exec rm -f {} +
 gdr probe rdma --quick --library-timeout 30 >/out/no-library.txt 2>&1
-expect "no libibverbs" 3 $?
+expect "no libibverbs" 1 $?
 gdr probe async --sim --hca proxy --quick --library-timeout 30 >/out/no-library-async.txt 2>&1
-expect "no libibverbs, and a proxy" 3 $?
+expect "no libibverbs, and a proxy" 1 $?
 others() {
   gdr "$@" --library-timeout 60 >/out/no-library-other.txt 2>&1
   code=$?

@@ -75,7 +75,13 @@ fn judge(ctx: &Ctx<'_>, ofed: &[&str], own: &[&str]) -> Judgement {
         .evidence("/usr/bin/ofed_info", "there")
         .advice("Reinstall OFED's kernel packages for the running kernel (dkms status shows them), then \
                  restart openibd (/etc/init.d/openibd restart)."),
-        (true, _, _) => Judgement::pass("machine", "The loaded RDMA modules are the kernel's own."),
+        (true, _, Fact::Known(false)) => {
+            Judgement::pass("machine", "The loaded RDMA modules are the kernel's own.")
+        }
+        (true, _, Fact::Unknown(why)) => {
+            Judgement::unknown("machine", *why, Area::Files, "/usr/bin/ofed_info")
+                .weighing(Severity::Warn)
+        }
     }
 }
 

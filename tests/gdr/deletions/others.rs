@@ -34,6 +34,10 @@ const ABSENT: &[(&str, &str)] = &[
 /// Parts of answers that say something by their absence.
 const NOT_ASKED: &[(&str, &str)] = &[
     (
+        "/network/answered/interfaces/*/priorities/known/pfc/*",
+        "a priority less has flow control",
+    ),
+    (
         "/nvml/answered/read/unreachable/*",
         "NVML names no such GPU",
     ),

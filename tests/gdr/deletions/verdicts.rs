@@ -143,7 +143,7 @@ impl Verdicts {
     /// True if one of the checks asks for attention to this part, or where it did not before.
     fn is_newly_open(&self, after: &Self, checks: &[&str], part: &str) -> bool {
         let mut open = after.open().filter(|(id, _)| checks.contains(&id.as_str()));
-        open.any(|key| key.1 == part || !self.is_open(key))
+        open.any(|key| part.split(' ').any(|end| end == key.1) || !self.is_open(key))
     }
 
     /// True if the state of a port became unknown. It may be down, which `topo` and pcie.locality do not know then; rdma.port
