@@ -11,7 +11,7 @@ use gdr::{cli, cmd, keeper, output, probe, world};
 const PANICKED: i32 = 101;
 
 fn main() -> ExitCode {
-    if let Some(limit) = cmd::limits::stack() {
+    if let Some(limit) = cmd::limits::unusable() {
         // Ignored: stderr is gone.
         let _ = writeln!(output::stderr(), "gdr: {limit}");
         return ExitCode::from(cmd::ERROR);

@@ -25,16 +25,18 @@ const STACK: Need = Need {
     errno: rustix::io::Errno::NOMEM,
 };
 
+const FILES: Need = Need {
+    resource: Resource::Nofile,
+    name: "the number of open files",
+    option: "-n",
+    least: 256,
+    unit: 1,
+    errno: rustix::io::Errno::MFILE,
+};
+
 const NEEDS: [Need; 4] = [
     STACK,
-    Need {
-        resource: Resource::Nofile,
-        name: "the number of open files",
-        option: "-n",
-        least: 256,
-        unit: 1,
-        errno: rustix::io::Errno::MFILE,
-    },
+    FILES,
     // CUDA reserves as much as all memory of the machine and its GPUs.
     Need {
         resource: Resource::As,
@@ -70,9 +72,15 @@ impl Need {
     }
 }
 
-/// What keeps this program from running at all: a stack that overflows.
-pub fn stack() -> Option<String> {
-    STACK.tight()
+/// With fewer files the children that read libraries do not start, and libraries answer as if there were no GPU. 24 are enough for doctor on
+/// an H200.
+const FILES_TO_START: u64 = 24;
+
+/// What keeps this program from running, or from finding the truth: a stack that overflows, too few open files.
+pub fn unusable() -> Option<String> {
+    let files = getrlimit(FILES.resource).current;
+    let few = files.is_some_and(|files| files < FILES_TO_START);
+    STACK.tight().or_else(|| few.then(|| FILES.tight())?)
 }
 
 /// All limits that are too small.

@@ -110,8 +110,13 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice, start: Start) -> Judgement {
 }
 
 fn completed(ctx: &Ctx<'_>, subject: String, gpu: &NvmlGpu) -> Judgement {
-    let registration = gpu.fabric_registration.known();
-    match registration {
+    // An older NVML does not have it.
+    if let Fact::Unknown(why) = &gpu.fabric_registration
+        && *why != Why::NotCovered
+    {
+        return Judgement::unknown(subject, *why, Area::Nvml, SOURCE);
+    }
+    match gpu.fabric_registration.known() {
         Some(FabricRegistration { status, .. }) if *status != 0 => {
             let message =
                 format!("Its registration with the NVLink fabric failed (NVML code {status}): it has no access to peers.");

@@ -7,6 +7,7 @@ use super::reading::CUDA;
 
 /// Numbers of `CUresult` (cuda.h).
 mod code {
+    pub const OUT_OF_MEMORY: i32 = 2;
     pub const NOT_INITIALIZED: i32 = 3;
     pub const STUB_LIBRARY: i32 = 34;
     pub const NO_DEVICE: i32 = 100;
@@ -120,6 +121,11 @@ fn failed(
             format!("Driver {driver} is loaded and NVML answers, but CUDA does not start."),
             "If /dev/nvidia-uvm is missing, load nvidia-uvm and run nvidia-modprobe -u -c 0; else write 'options nvidia_uvm \
              uvm_disable_hmm=1' to a file of /etc/modprobe.d and reload nvidia_uvm: some kernels break its HMM.",
+        ),
+        Some(code::OUT_OF_MEMORY) => broken(
+            format!("Driver {driver} is loaded and NVML answers, but CUDA does not start: it gets no memory."),
+            "CUDA reserves as much address space as the machine and its GPUs have memory: see ulimit -v and -d, which are usually \
+             unlimited, and free (of the machine or the container).",
         ),
         Some(code::STUB_LIBRARY) => broken(
             "CUDA does not start: the libcuda that is found is the toolkit's stub, which is for linking only.".to_owned(),

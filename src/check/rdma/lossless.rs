@@ -2,7 +2,9 @@
 
 use super::{CLASS, each_port, interfaces, subject};
 use crate::check::{Ctx, Judgement, words};
-use crate::model::{Area, Fact, NetworkInterface, Priorities, RdmaDevice, RdmaPort, Severity, Why};
+use crate::model::{
+    Area, Fact, NetworkInterface, Priorities, RdmaDevice, RdmaGid, RdmaPort, Severity, Why,
+};
 
 /// Variables with the traffic class of a program's packets.
 const VARIABLES: [&str; 2] = ["NCCL_IB_TC", "UCX_IB_TRAFFIC_CLASS"];
@@ -95,12 +97,19 @@ fn unread(subject: String, why: Option<Why>, interfaces: &str) -> Judgement {
     }
 }
 
-fn has_vlan(port: &RdmaPort) -> bool {
-    let gids = port.gids.known().into_iter().flatten();
-    let names = gids.filter_map(|gid| gid.interface.present());
-    names
-        .into_iter()
-        .any(|name| name.contains('.') || name.starts_with("vlan"))
+/// `None` if an interface that may be a VLAN's is unknown.
+fn has_vlan(port: &RdmaPort) -> Option<bool> {
+    let gids = port.gids.known()?;
+    let is_vlan = |name: &String| name.contains('.') || name.starts_with("vlan");
+    if gids
+        .iter()
+        .filter_map(|gid| gid.interface.present())
+        .any(is_vlan)
+    {
+        return Some(true);
+    }
+    let is_known = |gid: &RdmaGid| gid.interface.known().is_some();
+    gids.iter().all(is_known).then_some(false)
 }
 
 /// The traffic class of RoCE packets, and who chose it.
@@ -160,7 +169,7 @@ struct Port<'a> {
     of: &'a NetworkInterface,
     port: &'a RdmaPort,
     priorities: &'a Priorities,
-    has_vlan: bool,
+    has_vlan: Option<bool>,
 }
 
 impl Port<'_> {
@@ -277,14 +286,20 @@ impl Port<'_> {
                     )
                 })
             }
-            (false, true) => Err(unknown(
+            (false, Some(true)) => Err(unknown(
                 "The NIC takes the priority from the VLAN tag, whose value each program's service level decides.".to_owned(),
                 "trust of",
                 "VLAN tag",
                 "gdr probe rdma with the program's --service-level, which shows the counters of each priority",
             )),
             // Packets without a tag.
-            (false, false) => Ok(0),
+            (false, Some(false)) => Ok(0),
+            (false, None) => Err(unknown(
+                "The NIC takes the priority from the VLAN tag, and whether packets have one cannot be determined.".to_owned(),
+                "GIDs of",
+                "not read",
+                "the interfaces of the port's GIDs (/sys/class/infiniband/*/ports/*/gid_attrs/ndevs)",
+            )),
         }
     }
 

@@ -8,6 +8,8 @@ use crate::check::param::doorbells_mapped;
 use crate::check::{Ctx, Judgement, nics, unknown_if, words};
 use crate::model::{Area, Fact, Kind, PciClass, Severity};
 
+const HANDLER: &str = "NVSHMEM_IBGDA_NIC_HANDLER";
+const PARAMS: &str = "/proc/driver/nvidia/params";
 const SOURCE: &str = "/proc/self/environ";
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
@@ -85,7 +87,7 @@ const VARIABLES: &[(&str, Effect)] = &[
                 .to_owned()
         })
     }),
-    ("NVSHMEM_IBGDA_NIC_HANDLER", |ctx, value| {
+    (HANDLER, |ctx, value| {
         (value == "gpu" && !maps_doorbells(ctx)).then(|| {
             "makes NVSHMEM's IBGDA ring doorbells by the GPU, which the driver does not allow this process: it does not start".to_owned()
         })
@@ -141,6 +143,10 @@ pub fn environment(ctx: &Ctx<'_>) -> Vec<Judgement> {
             })
         })
         .collect();
+    let judgements: Vec<Judgement> = judgements
+        .into_iter()
+        .chain(undecided(ctx, variables))
+        .collect();
     if !judgements.is_empty() {
         return judgements;
     }
@@ -157,6 +163,13 @@ pub fn environment(ctx: &Ctx<'_>) -> Vec<Judgement> {
         "No environment variable of this process contradicts what the machine supports.",
     );
     vec![pass.evidence(SOURCE, set)]
+}
+
+/// A variable whose effect depends on what cannot be read.
+fn undecided(ctx: &Ctx<'_>, variables: &BTreeMap<String, String>) -> Option<Judgement> {
+    let by_gpu = variables.get(HANDLER).is_some_and(|value| value == "gpu");
+    let why = doorbells_mapped(ctx).why().filter(|_| by_gpu)?;
+    Some(Judgement::unknown(HANDLER, why, Area::Proc, PARAMS))
 }
 
 fn gpus(ctx: &Ctx<'_>) -> usize {
