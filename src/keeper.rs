@@ -25,6 +25,9 @@ const KEEPER: &str = "__keep";
 /// This program, even if its file was replaced or its path is not visible here.
 const PROGRAM: &str = "/proc/self/exe";
 
+/// The variable that tells a child its keeper.
+const KEPT_BY: &str = "GDR_KEEPER";
+
 /// How long killed processes may take to end. One that is stuck in the kernel dies later.
 const TO_DIE: Duration = Duration::from_millis(500);
 
@@ -39,6 +42,18 @@ pub fn command() -> Command {
         .arg(std::process::id().to_string())
         .process_group(0);
     command
+}
+
+/// Ends this process with the keeper or the gdr that started it: without it the answer is useless.
+pub fn end_with_parent() -> io::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    let keeper = std::env::var(KEPT_BY).ok();
+    let parent = getppid().map(|parent| parent.as_raw_pid().to_string());
+    match keeper.is_none() || keeper == parent {
+        true => Ok(()),
+        // It died before the signal was asked for.
+        false => Err(io::ErrorKind::BrokenPipe.into()),
+    }
 }
 
 /// The exit status of a child that leads a process group, if it has ended; what is left of its group is killed then.
@@ -91,7 +106,6 @@ pub fn keep(arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
 
 fn run(parent: i32, arguments: impl Iterator<Item = OsString>) -> io::Result<ExitCode> {
     let (woken, waking) = UnixStream::pair()?;
-    woken.set_nonblocking(false)?;
     let stop = Arc::new(AtomicBool::new(false));
     flag::register(SIGTERM, Arc::clone(&stop))?;
     for signal in [SIGTERM, SIGCHLD] {
@@ -104,7 +118,10 @@ fn run(parent: i32, arguments: impl Iterator<Item = OsString>) -> io::Result<Exi
     }
     set_child_subreaper(Some(rustix::process::getpid()))?;
     let mut command = Command::new(PROGRAM);
-    let child = Pid::from_child(&command.args(arguments).spawn()?);
+    command
+        .args(arguments)
+        .env(KEPT_BY, std::process::id().to_string());
+    let child = Pid::from_child(&command.spawn()?);
     // Only the child's copies are left, so that both ends see when it closes them.
     let nothing = File::options().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&nothing)?;
@@ -113,7 +130,7 @@ fn run(parent: i32, arguments: impl Iterator<Item = OsString>) -> io::Result<Exi
     loop {
         let ended = reap(child);
         if ended.is_some() || stop.load(Ordering::Relaxed) {
-            end_all(child);
+            end_all(ended.is_none().then_some(child));
             return Ok(ended.map_or(ExitCode::FAILURE, repeat));
         }
         let mut buffer = [0; 64];
@@ -134,8 +151,8 @@ fn reap(child: Pid) -> Option<ExitStatus> {
     None
 }
 
-/// Kills all descendants: those of a killed process become children of this one.
-fn end_all(child: Pid) {
+/// Kills the child, unless it has ended, and all other descendants: those of a killed process become children of this one.
+fn end_all(child: Option<Pid>) {
     let begun = Instant::now();
     loop {
         for pid in children(child) {
@@ -151,10 +168,10 @@ fn end_all(child: Pid) {
     }
 }
 
-/// The children of this process. Kernels without CONFIG_PROC_CHILDREN do not list them.
-fn children(child: Pid) -> Vec<Pid> {
+/// The children of this process; on kernels without CONFIG_PROC_CHILDREN, which do not list them, only this one.
+fn children(child: Option<Pid>) -> Vec<Pid> {
     let Ok(list) = std::fs::read_to_string("/proc/thread-self/children") else {
-        return vec![child];
+        return child.into_iter().collect();
     };
     list.split_whitespace()
         .filter_map(|pid| Pid::from_raw(pid.parse().ok()?))
@@ -166,9 +183,7 @@ fn repeat(status: ExitStatus) -> ExitCode {
     if let Some(signal) = status.signal() {
         // The child has left its core file, if any.
         let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
-        if signal == Signal::KILL.as_raw() {
-            let _ = kill_process(rustix::process::getpid(), Signal::KILL);
-        }
+        // Returns only if it does not know the signal.
         let _ = low_level::emulate_default_handler(signal);
         return ExitCode::from(u8::try_from(signal).map_or(BY_SIGNAL, |signal| BY_SIGNAL + signal));
     }

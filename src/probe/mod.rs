@@ -72,10 +72,7 @@ pub fn answer_for_parent(arguments: &[String], out: &mut dyn Write) -> Option<io
         serde_json::from_slice(request.as_bytes())
             .map_err(io::Error::from)
             .and_then(|request| {
-                // Without its parent nothing reads the results.
-                rustix::process::set_parent_process_death_signal(Some(
-                    rustix::process::Signal::KILL,
-                ))?;
+                crate::keeper::end_with_parent()?;
                 match request {
                     Request::List(task) => answer(&task, out),
                     Request::Nics(task) => answer(&task, out),

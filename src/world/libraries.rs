@@ -464,8 +464,7 @@ pub fn answer_for_parent(arguments: &[String]) -> Option<io::Result<()>> {
         _ => return None,
     };
     let answer = || {
-        // Without a parent the answer is useless.
-        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+        keeper::end_with_parent()?;
         let redirected = Redirected::begin()?;
         let mut out = escaped(redirected.original()?);
         // The C library writes what it has buffered at the exit.

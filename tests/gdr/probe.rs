@@ -433,8 +433,8 @@ fn child_exits_with_parent() {
         .stderr(Stdio::null())
         .spawn()
         .expect("it starts");
-    let children = || {
-        let list = format!("/proc/{0}/task/{0}/children", parent.id());
+    let children = |of: &str| {
+        let list = format!("/proc/{of}/task/{of}/children");
         let text = std::fs::read_to_string(list).unwrap_or_default();
         text.split_whitespace()
             .map(str::to_owned)
@@ -443,10 +443,15 @@ fn child_exits_with_parent() {
     let begun = Instant::now();
     // The first child lists the GPUs and is gone soon; the second probes.
     std::thread::sleep(Duration::from_millis(1000));
-    let mut there = children();
+    // The keepers, and the children that probe.
+    let below = || {
+        let keepers = children(&parent.id().to_string());
+        keepers.iter().flat_map(|keeper| children(keeper)).collect()
+    };
+    let mut there: Vec<String> = below();
     while there.is_empty() && begun.elapsed() < Duration::from_secs(20) {
         std::thread::sleep(Duration::from_millis(10));
-        there = children();
+        there = below();
     }
     let child = there.first().expect("a child").clone();
     parent.kill().expect("it runs");

@@ -34,36 +34,30 @@ fn of<'a>(report: &'a Value, part: &str) -> Vec<&'a Value> {
         .collect()
 }
 
-/// The children of a process that are one side of the ping-pong, and those of any sort.
+/// The children of a process that live, with their command lines. Quick: the ping-pong takes a fraction of a second.
 fn children(parent: u32) -> Vec<(u32, String)> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir("/proc").expect("proc").flatten() {
-        let Some(pid) = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse::<u32>().ok())
-        else {
-            continue;
-        };
-        let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else {
-            continue;
-        };
-        // After the name, which may have anything in it: the state, and the parent.
-        let mut fields = stat
-            .rsplit(')')
-            .next()
-            .unwrap_or_default()
-            .split_whitespace();
-        let (state, of) = (
-            fields.next(),
-            fields.next().and_then(|of| of.parse::<u32>().ok()),
-        );
-        if of == Some(parent) && state != Some("Z") {
-            let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            found.push((pid, String::from_utf8_lossy(&line).into_owned()));
-        }
-    }
-    found
+    let threads = fs::read_dir(format!("/proc/{parent}/task")).into_iter();
+    let lists = threads.flatten().flatten().filter_map(|thread| {
+        // Each thread has the children that it started.
+        fs::read_to_string(thread.path().join("children")).ok()
+    });
+    let lines = lists.flat_map(|list| {
+        let pids = list.split_whitespace().filter_map(|pid| pid.parse().ok());
+        pids.filter_map(|pid: u32| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+            // A zombie has none.
+            (!line.is_empty()).then(|| (pid, String::from_utf8_lossy(&line).into_owned()))
+        })
+        .collect::<Vec<_>>()
+    });
+    lines.collect()
+}
+
+/// The keepers that gdr started, and their children.
+fn processes(gdr: u32) -> Vec<(u32, String)> {
+    let keepers = children(gdr);
+    let kept: Vec<_> = keepers.iter().flat_map(|(pid, _)| children(*pid)).collect();
+    [keepers, kept].concat()
 }
 
 /// Starts a probe, and waits until it has this side of the ping-pong; its process.
@@ -81,8 +75,9 @@ fn begun(which: &str, more: &[&str]) -> (Child, u32) {
     let begun = Instant::now();
     let mark = format!("\"pingpong\":\"{which}\"");
     let pid = loop {
-        let found = children(child.id());
-        if let Some((pid, _)) = found.iter().find(|(_, line)| line.contains(&mark)) {
+        let found = processes(child.id());
+        let is_it = |line: &str| line.contains(&mark) && !line.contains("__keep");
+        if let Some((pid, _)) = found.iter().find(|(_, line)| is_it(line)) {
             break *pid;
         }
         assert!(begun.elapsed() < TIMEOUT, "there is no {which} process");
@@ -96,8 +91,7 @@ fn signal(pid: u32, signal: Signal) {
     kill_process(pid, signal).expect("it runs");
 }
 
-/// Its report and its code; nothing of it is left.
-/// Its report and its exit status, as a shell sees it.
+/// Its report and its exit status, as a shell sees it; nothing of it is left.
 fn ended(mut child: Child, others: &[u32]) -> (Value, Option<i32>) {
     let begun = Instant::now();
     let mut text = String::new();
@@ -192,7 +186,7 @@ fn reports_killed_child() {
 fn child_exits_with_killed_parent() {
     let (child, near) = begun("local", &[]);
     std::thread::sleep(Duration::from_millis(50));
-    let others: Vec<u32> = children(child.id()).iter().map(|(pid, _)| *pid).collect();
+    let others: Vec<u32> = processes(child.id()).iter().map(|(pid, _)| *pid).collect();
     signal(near, Signal::KILL);
     let (report, code) = ended(child, &others);
     assert_eq!(code, Some(1), "{report}");
@@ -228,7 +222,7 @@ fn stopped_child_times_out() {
 fn interrupt_leaves_no_process() {
     let (child, _) = begun("remote", &[]);
     std::thread::sleep(Duration::from_millis(50));
-    let others: Vec<u32> = children(child.id()).iter().map(|(pid, _)| *pid).collect();
+    let others: Vec<u32> = processes(child.id()).iter().map(|(pid, _)| *pid).collect();
     assert!(!others.is_empty());
     signal(child.id(), Signal::INT);
     let (report, code) = ended(child, &others);
