@@ -149,7 +149,7 @@ fn selection_loads_only_needed_libraries() {
     assert_eq!(
         read(&[
             "--only",
-            "pcie.shared,pcie.errors,limits,platform,sw.toolkit,sw.net-plugin"
+            "pcie.shared,pcie.errors,limits,platform,sw.net-plugin"
         ]),
         ""
     );

@@ -119,7 +119,7 @@ pub const CHECKS: &[Check] = &[
             package that installs it.",
         references: &["https://docs.nvidia.com/deploy/cuda-compatibility/"],
         explained_by: &["gpu.driver"],
-        reads: &[Source::Software],
+        reads: &[Source::Software, Source::Cuda],
         judge: toolkit,
     },
     Check {
