@@ -95,6 +95,13 @@ struct Intake {
 }
 
 impl Intake {
+    /// True if no more facts are taken in, and so no texts of theirs.
+    fn is_full(&mut self) -> bool {
+        let is_full = self.facts.len() == MAX_FACTS;
+        self.is_cut |= is_full;
+        is_full
+    }
+
     fn at_least(&mut self, state: FleetState) {
         self.state = self.state.max(state);
     }
@@ -305,16 +312,15 @@ impl Fleet {
     }
 
     fn fact(&mut self, intake: &mut Intake, key: (&str, &str), value: &str) {
+        if intake.is_full() {
+            return;
+        }
         let key = (self.texts.number(key.0), self.texts.number(key.1), None);
         self.numbered_fact(intake, key, value);
     }
 
     /// A fact whose check, subject and source have numbers.
     fn numbered_fact(&mut self, intake: &mut Intake, key: (u32, u32, Option<u32>), value: &str) {
-        if intake.facts.len() == MAX_FACTS {
-            intake.is_cut = true;
-            return;
-        }
         let (id, subject, source) = key;
         let key = FactKey {
             kind: intake.kind,
@@ -380,6 +386,9 @@ impl Fleet {
             "unknown" => FleetState::Undetermined,
             _ => FleetState::Ok,
         });
+        if intake.is_full() {
+            return;
+        }
         let value = format!("{outcome}: {}", finding.message);
         // Once for all evidence, because a subject may be long.
         let id = self.texts.number(&finding.id);
@@ -389,6 +398,9 @@ impl Fleet {
             return;
         }
         for evidence in &finding.evidence {
+            if intake.is_full() {
+                return;
+            }
             let source = self.texts.number(&evidence.source);
             self.numbered_fact(intake, (id, subject, Some(source)), &evidence.value);
         }

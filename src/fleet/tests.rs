@@ -42,6 +42,27 @@ fn two_nodes_that_differ_are_two_groups() {
     assert_eq!(groups(&merged), [("b,c", 0), ("a", 1)]);
 }
 
+/// What is not compared is not kept, and the note says so.
+#[test]
+fn facts_beyond_the_limit_take_no_memory() {
+    let row: String = (0..250_000)
+        .map(|at| format!("\"{at}\":\"PIX\","))
+        .collect();
+    let topology = format!(
+        "{{\"schema\":\"gdr.topo/1\",\"gdr\":\"1\",\"host\":{{\"name\":\"a\"}},\"matrix\":{{\"\":{{{row}\"b\":\"PIX\"}}}}}}"
+    );
+    let mut fleet = Fleet::default();
+    fleet.add(None, "a", topology.as_bytes());
+    assert_ne!(fleet.texts.text(99_000), "");
+    assert_eq!(fleet.texts.text(101_000), "");
+    let merged = fleet.report(false);
+    assert_eq!(
+        merged.notes,
+        ["a: only the first 100000 facts and figures were compared"]
+    );
+    assert_eq!(merged.summary.ok, 1);
+}
+
 /// A value that every node has differently is a name, not a difference.
 #[test]
 fn individual_facts_are_no_differences() {

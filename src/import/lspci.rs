@@ -32,6 +32,9 @@ use crate::model::config::PortType;
 use crate::model::{Attributes, Bdf, Fact, Facts, Ids, Note, PciDevice, Platform, Why};
 use crate::pci::{PciNames, PciNumbers};
 
+/// Limit of functions in all runs together: those of the largest machine 16 times.
+const MOST_READ: usize = 16 * FUNCTIONS;
+
 /// Limit of remarks.
 const MOST_NOTES: usize = 100;
 
@@ -74,7 +77,12 @@ fn functions(bytes: &[u8], numbers: &PciNumbers<'_>, failure: &mut ParseNotes) -
     let mut machines = Machines::default();
     let mut run: Vec<Function> = Vec::new();
     let (mut count, mut left_out) = (0_usize, 0_usize);
+    let (mut read, mut unread) = (0_usize, 0_usize);
     blocks::blocks(bytes, |block| {
+        if read == MOST_READ {
+            unread += 1;
+            return;
+        }
         let Some(head) = head::parse(&block.first.text) else {
             return;
         };
@@ -85,6 +93,7 @@ fn functions(bytes: &[u8], numbers: &PciNumbers<'_>, failure: &mut ParseNotes) -
         let known = machines.has(head.bdf);
         if count < FUNCTIONS || known {
             count += usize::from(!known);
+            read += 1;
             run.push(Function::read(&head, &block, numbers));
         } else {
             left_out += 1;
@@ -94,6 +103,12 @@ fn functions(bytes: &[u8], numbers: &PciNumbers<'_>, failure: &mut ParseNotes) -
         failure.add(
             0,
             format!("more than {FUNCTIONS} functions: {left_out} ignored"),
+        );
+    }
+    if unread > 0 {
+        failure.add(
+            0,
+            format!("more than {MOST_READ} functions in all parts: {unread} not read"),
         );
     }
     machines.join(run, failure);
