@@ -1,7 +1,7 @@
 //! sw.libraries: the vendor libraries that gdr loads answer, and what they answer can be true.
 
 use crate::check::{Ctx, Judgement};
-use crate::model::{CudaOutcome, Fact, NvmlOutcome, VerbsOutcome, Why};
+use crate::model::{Area, CudaOutcome, Fact, NvmlOutcome, VerbsOutcome, Why};
 
 const NVML: &str = "libnvidia-ml.so.1";
 const CUDA: &str = "libcuda.so.1";
@@ -49,13 +49,20 @@ pub fn libraries(ctx: &Ctx<'_>) -> Vec<Judgement> {
         .iter()
         .filter_map(|(library, answered)| answered.then_some(*library))
         .collect();
-    match answered.is_empty() {
-        true => vec![Judgement::skip("machine", "No vendor library was read.")],
-        false => vec![Judgement::pass(
-            "machine",
-            format!("These libraries answer: {}.", answered.join(", ")),
-        )],
-    }
+    let none = [facts.nvml.why(), facts.cuda.why(), facts.verbs.why()];
+    vec![match (answered.is_empty(), none) {
+        (true, [Some(why), Some(_), Some(_)]) => {
+            Judgement::unknown("machine", why, Area::Nvml, "NVML, libcuda and libibverbs")
+        }
+        (true, _) => Judgement::skip("machine", "No vendor library is installed."),
+        (false, _) => answered.iter().fold(
+            Judgement::pass(
+                "machine",
+                format!("These libraries answer: {}.", answered.join(", ")),
+            ),
+            |judgement, library| judgement.evidence(*library, "answers"),
+        ),
+    }]
 }
 
 /// A library that crashed, hung, or ended or spoiled the process that reads it.

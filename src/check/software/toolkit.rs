@@ -173,7 +173,12 @@ mod tests {
 
     #[test]
     fn missing_and_unknown_libraries() {
-        assert_eq!(only("sw.toolkit", &machine()).outcome, Outcome::Skip);
+        assert_eq!(only("sw.toolkit", &machine()).outcome, Outcome::Pass);
+        let mut facts = with_libraries(Vec::new());
+        facts.cuda = Fact::Known(CudaOutcome::Absent {
+            reason: "libcuda.so.1: cannot open shared object file".to_owned(),
+        });
+        assert_eq!(only("sw.toolkit", &facts).outcome, Outcome::Skip);
         let mut facts = with_libraries(vec![system("580.159.04")]);
         facts.driver.module_version = Fact::Unknown(Why::Denied);
         facts.driver.version_line = Fact::Unknown(Why::Denied);

@@ -317,7 +317,14 @@ pub fn machine() -> Facts {
     };
     facts.environment = Fact::Known(BTreeMap::new());
     facts.software = Software {
-        libraries: Fact::Known(Vec::new()),
+        libraries: Fact::Known(vec![Library {
+            name: "libcuda.so.1".to_owned(),
+            path: "/usr/lib64/libcuda.so.1".to_owned(),
+            version: Some("580.159.04".to_owned()),
+            found: Found::Cache,
+            plugins: None,
+            words: Fact::Known(Vec::new()),
+        }]),
         perftest: Fact::Known(None),
     };
     facts.modprobe = Modprobe {

@@ -312,8 +312,15 @@ fn documents_are_well_formed_and_self_contained() {
         for node in root.descendants().filter(roxmltree::Node::is_element) {
             let tag = node.tag_name().name();
             assert!(
-                ["svg", "title", "rect", "path", "circle", "text"].contains(&tag),
+                ["svg", "title", "style", "rect", "path", "circle", "text"].contains(&tag),
                 "{name}: {tag}"
+            );
+            assert!(
+                tag != "style"
+                    || node
+                        .text()
+                        .is_some_and(|text| !text.contains("url") && !text.contains("@import")),
+                "{name}"
             );
             assert!(
                 node.attributes()
