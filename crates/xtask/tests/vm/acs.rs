@@ -277,8 +277,8 @@ fn acs_findings_with_iommu_on() {
             message.contains("ReqRedir") && message.contains("CmpltRedir"),
             "{message}"
         );
-        // SrcValid and UpstreamFwd stay: 0x1d without 0x0c.
-        let command = format!("setpci -s {port} ECAP_ACS+0x6.w=0011");
+        // SrcValid and UpstreamFwd stay: the mask has the two bits of 0x0c alone.
+        let command = format!("setpci -s {port} ECAP_ACS+0x6.w=0000:000c");
         let command = if port == between {
             Value::Null
         } else {
