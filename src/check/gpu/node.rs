@@ -3,6 +3,9 @@
 use crate::check::{Ctx, Judgement};
 use crate::model::{Bdf, Fact};
 
+/// Major number of NVIDIA's character devices (`NV_MAJOR_DEVICE_NUMBER`, kernel-open/common/inc/nv-chardev-numbers.h).
+const MAJOR: u32 = 195;
+
 /// What is wrong with a node, and with which.
 pub struct Problem {
     pub path: String,
@@ -30,6 +33,11 @@ pub fn problem(ctx: &Ctx<'_>, gpu: Bdf) -> Option<Problem> {
     let mut nodes = ctx.facts.nvidia_nodes.known()?.iter();
     let what = match nodes.find(|node| node.path == path).map(|node| &node.state) {
         None | Some(Fact::Known(None)) => "does not exist",
+        Some(Fact::Known(Some(state)))
+            if !state.character || (state.major, state.minor) != (MAJOR, minor) =>
+        {
+            "is another device or file"
+        }
         Some(Fact::Known(Some(state))) if state.usable == Fact::Known(false) => {
             "may not be opened by this process"
         }
