@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
 use super::{Arch, Args, Release, text};
 use crate::compile;
@@ -46,9 +46,10 @@ pub fn build(args: &Args, release: &Release, arch: Arch) -> anyhow::Result<Built
     };
     let mut debug = Vec::new();
     let gdr = compile::find(&program, "gdr")?;
-    let mut gdr = separate(gdr, arch, &mut debug, program_profile)?;
+    let linked = gdr;
+    let mut gdr = separate(linked, arch, &mut debug, program_profile)?;
     if program_profile == PROGRAM {
-        forget_unwind_tables(&mut gdr);
+        replace_unwind_header(&mut gdr, &fs::read(linked)?)?;
     }
     let libraries = LIBRARIES.iter().map(|library| {
         let file = compile::find(&libraries, library.artifact)?;
@@ -177,25 +178,63 @@ fn separate(
     Ok(bytes)
 }
 
-/// Makes the program header of the table that was removed one that nobody reads: with `RUST_BACKTRACE`, the unwinder would print
-/// that the table is invalid. ELF for 64 bits, little-endian: the place, size and number of the headers are at 32, 54 and 56.
-fn forget_unwind_tables(file: &mut [u8]) {
-    const GNU_EH_FRAME: [u8; 4] = 0x6474_e550_u32.to_le_bytes();
-    let number = |at: usize, size: usize| {
-        let bytes = file.get(at..at + size).unwrap_or_default();
-        bytes
-            .iter()
-            .rev()
-            .fold(0, |number, byte| number << 8 | usize::from(*byte))
+/// Replaces the program header of the table that was removed: with `RUST_BACKTRACE`, the unwinder would print that the table is invalid.
+/// Its place gets the header `GNU_RELRO` of the linked file, by which the loader makes relocated data read-only, and which objcopy drops
+/// where it moves the data within the file.
+fn replace_unwind_header(file: &mut [u8], linked: &[u8]) -> anyhow::Result<()> {
+    const LOAD: u64 = 1;
+    const GNU_EH_FRAME: u64 = 0x6474_e550;
+    const GNU_RELRO: u64 = 0x6474_e552;
+    let of_kind = |file: &[u8], kind: u64| {
+        let mut headers = headers(file);
+        headers.find(|header| number(file, *header, 4) == kind)
     };
-    let (place, size, count) = (number(32, 8), number(54, 2), number(56, 2));
-    for header in (0..count).map(|header| place + header * size) {
-        if let Some(kind) = file.get_mut(header..header + 4)
-            && *kind == GNU_EH_FRAME
-        {
-            kind.fill(0);
-        }
+    let Some(unused) = of_kind(file, GNU_EH_FRAME) else {
+        bail!("the program has no header GNU_EH_FRAME");
+    };
+    if of_kind(file, GNU_RELRO).is_some() {
+        file[unused..unused + 4].fill(0);
+        return Ok(());
     }
+    let relro = of_kind(linked, GNU_RELRO).context("the linked program has no GNU_RELRO")?;
+    let mut header = linked[relro..relro + HEADER].to_vec();
+    let address = number(&header, VIRTUAL, 8);
+    let has_address = |load: &usize| {
+        let start = number(file, load + VIRTUAL, 8);
+        number(file, *load, 4) == LOAD
+            && (start..start + number(file, load + IN_MEMORY, 8)).contains(&address)
+    };
+    let load = headers(file)
+        .find(has_address)
+        .context("no segment has the data that are made read-only")?;
+    let moved = number(file, load + OFFSET, 8) + address - number(file, load + VIRTUAL, 8);
+    header[OFFSET..OFFSET + 8].copy_from_slice(&moved.to_le_bytes());
+    file[unused..unused + HEADER].copy_from_slice(&header);
+    Ok(())
+}
+
+/// A program header of ELF for 64 bits, and the places of its fields (System V ABI, chapter 5).
+const HEADER: usize = 56;
+const OFFSET: usize = 8;
+const VIRTUAL: usize = 16;
+const IN_MEMORY: usize = 40;
+
+/// Where the program headers of a little-endian ELF file for 64 bits are: place, size and number are at 32, 54 and 56.
+fn headers(file: &[u8]) -> impl Iterator<Item = usize> + use<> {
+    let [place, size, count] =
+        [(32, 8), (54, 2), (56, 2)].map(|(at, bytes)| number(file, at, bytes) as usize);
+    let whole = file.len().saturating_sub(HEADER);
+    (0..count)
+        .map(move |header| place + header * size)
+        .filter(move |header| *header <= whole)
+}
+
+fn number(file: &[u8], at: usize, size: usize) -> u64 {
+    let bytes = file.get(at..at + size).unwrap_or_default();
+    bytes
+        .iter()
+        .rev()
+        .fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 /// objcopy of binutils is made for one architecture, and Debian names the others.
@@ -214,4 +253,59 @@ fn build_id(file: &[u8]) -> Option<String> {
     let at = file.windows(note.len()).position(|bytes| bytes == note)? + note.len();
     let id = file.get(at..at + 20)?;
     Some(id.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What readelf prints of a file.
+    fn readelf(option: &str, file: &Path) -> String {
+        let output = Command::new("readelf")
+            .arg(option)
+            .arg(file)
+            .output()
+            .expect("readelf");
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    #[test]
+    #[ignore = "needs binutils"]
+    fn packed_program_has_full_relro() {
+        let linked = std::env::current_exe().expect("this program");
+        let directory = tempfile::tempdir().expect("a directory");
+        let own = directory.path().join("program");
+        fs::copy(&linked, &own).expect("a copy");
+        let arch = match std::env::consts::ARCH {
+            "aarch64" => Arch::Aarch64,
+            _ => Arch::X86_64,
+        };
+        let mut bytes = separate(&own, arch, &mut Vec::new(), PROGRAM).expect("stripped");
+        let stripped = directory.path().join("stripped");
+        fs::write(&stripped, &bytes).expect("the file");
+        assert!(
+            !readelf("-lW", &stripped).contains("GNU_RELRO"),
+            "objcopy keeps the header: nothing is to be replaced"
+        );
+        replace_unwind_header(&mut bytes, &fs::read(&linked).expect("the program")).expect("ELF");
+        let packed = directory.path().join("packed");
+        fs::write(&packed, &bytes).expect("the file");
+        fs::set_permissions(&packed, fs::Permissions::from_mode(0o755)).expect("a mode");
+        let headers = readelf("-lW", &packed);
+        assert!(!headers.contains("GNU_EH_FRAME"), "{headers}");
+        let line = |text: &str| -> Vec<String> {
+            let line = text.lines().find(|line| line.contains("GNU_RELRO"));
+            let words = line.expect("the header").split_whitespace();
+            words.map(str::to_owned).collect()
+        };
+        let [new, old] = [line(&headers), line(&readelf("-lW", &linked))];
+        // All but the offset in the file.
+        assert_eq!((&new[2..], &new[0]), (&old[2..], &old[0]));
+        assert!(readelf("-dW", &packed).contains("NOW"));
+        let listed = Command::new(&packed)
+            .args(["--list", "packed_program"])
+            .output()
+            .expect("it starts");
+        assert!(String::from_utf8_lossy(&listed.stdout).contains("has_full_relro"));
+    }
 }
