@@ -489,7 +489,7 @@ fn together(all: &[Case], faults: &[String]) -> Case {
             (&mut sum.snapshot, &case.snapshot),
         ] {
             if !change.is_null() {
-                merge(target, change);
+                join(target, change);
             }
         }
         sum.nvml.extend(case.nvml.clone());
@@ -498,6 +498,18 @@ fn together(all: &[Case], faults: &[String]) -> Case {
         sum.args.extend(case.args.clone());
     }
     sum
+}
+
+/// Two merge patches as one: unlike in a merge, a null stays.
+fn join(patch: &mut Value, other: &Value) {
+    match (patch, other) {
+        (Value::Object(patch), Value::Object(other)) => {
+            for (key, value) in other {
+                join(patch.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (patch, other) => *patch = other.clone(),
+    }
 }
 
 #[test]

@@ -124,8 +124,7 @@ fn failed(
         ),
         Some(code::OUT_OF_MEMORY) => broken(
             format!("Driver {driver} is loaded and NVML answers, but CUDA does not start: it gets no memory."),
-            "CUDA reserves as much address space as the machine and its GPUs have memory: see ulimit -v and -d, which are usually \
-             unlimited, and free (of the machine or the container).",
+            "CUDA reserves as much address space as the machine and its GPUs have memory: see ulimit -v and -d, and free.",
         ),
         Some(code::STUB_LIBRARY) => broken(
             "CUDA does not start: the libcuda that is found is the toolkit's stub, which is for linking only.".to_owned(),
