@@ -92,7 +92,9 @@ fn output(root: &Path, command: &str) -> (i32, Value) {
         .sysroot(root)
         .args([command, "--format", "json"])
         .run();
-    let mut value: Value = serde_json::from_str(&without_builders(&run.stdout)).expect("JSON");
+    // A step repairs the directory that was read.
+    let text = run.stdout.replace(&root.display().to_string(), "ROOT");
+    let mut value: Value = serde_json::from_str(&without_builders(&text)).expect("JSON");
     value["host"]["name"] = Value::Null;
     value["host"]["source"] = Value::Null;
     for device in value["devices"].as_array_mut().into_iter().flatten() {

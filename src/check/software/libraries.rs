@@ -54,7 +54,10 @@ pub fn libraries(ctx: &Ctx<'_>) -> Vec<Judgement> {
         (true, [Some(why), Some(_), Some(_)]) => {
             Judgement::unknown("machine", why, Area::Nvml, "NVML, libcuda and libibverbs")
         }
-        (true, _) => Judgement::skip("machine", "No vendor library is installed."),
+        (true, _) => Judgement::skip(
+            "machine",
+            "No vendor library that is installed hangs, crashes or answers what cannot be true.",
+        ),
         (false, _) => answered.iter().fold(
             Judgement::pass(
                 "machine",
