@@ -107,7 +107,7 @@ fn library() -> tempfile::TempDir {
 #[test]
 fn doctor_says_what_a_library_did_and_leaves_no_process() {
     let directory = library();
-    let nothing = ("skip", "No vendor library that is installed hangs.");
+    let nothing = ("skip", "No vendor library that is installed hangs");
     let cases = [
         (
             "hangs",
