@@ -52,10 +52,10 @@ fn judge(ctx: &Ctx<'_>, gpu: &PciDevice) -> Judgement {
             .known()
             .is_some_and(|memory| u128::from(used) * 20 >= u128::from(*memory) * 19)
     };
-    if let Some(Bar1 { total, used }) = by_nvml
-        && u128::from(used) * 10 > u128::from(total) * 9
-        && !all_mapped(used)
-    {
+    let is_full = |bar1: &Bar1| {
+        u128::from(bar1.used) * 10 > u128::from(bar1.total) * 9 && !all_mapped(bar1.used)
+    };
+    if let Some(Bar1 { used, .. }) = by_nvml.filter(is_full) {
         let message = format!(
             "BAR1 is nearly full: {} of {size} in use, so new registrations and mappings fail.",
             words::size(used)
@@ -66,6 +66,10 @@ fn judge(ctx: &Ctx<'_>, gpu: &PciDevice) -> Judgement {
                 "End the processes that keep GPU memory registered or mapped: nvidia-smi -q -d MEMORY \
                  shows how much of BAR1 is used.",
             );
+    }
+    if let Some(why) = nvml.and_then(unread).filter(|_| total > SMALL) {
+        let source = "nvmlDeviceGetBAR1MemoryInfo";
+        return evidence(Judgement::unknown(subject, why, Area::Nvml, source));
     }
     let coherent = gpu.ids.known().is_some_and(|ids| ids.is_coherent_gpu());
     match memory {
@@ -97,6 +101,11 @@ fn judge(ctx: &Ctx<'_>, gpu: &PciDevice) -> Judgement {
         Fact::Unknown(why) => evidence(Judgement::unknown(subject, why, Area::Nvml, "NVML: device memory"))
             .needs(format!("NVML, to compare BAR1 ({size}) with the memory")),
     }
+}
+
+/// Why NVML cannot say how much is in use; none if it says so, or was not asked.
+fn unread(gpu: &NvmlGpu) -> Option<Why> {
+    gpu.bar1.why().filter(|why| *why != Why::NotCovered)
 }
 
 /// BAR1 in `resource`: the prefetchable BAR at register 1, or 2 if BAR0 takes two registers. Later

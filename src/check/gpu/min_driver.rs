@@ -157,7 +157,9 @@ fn cuda(ctx: &Ctx<'_>) -> Option<i64> {
             .nvml()
             .and_then(|nvml| nvml.cuda_version.known().copied())
     };
-    own.map(i64::from).or_else(|| nvml().map(i64::from))
+    // A library that answers zeros has no version: sw.libraries names it.
+    let own = own.filter(|version| *version > 0).map(i64::from);
+    own.or_else(|| nvml().map(i64::from))
 }
 
 /// Branch and number within it, as in 580 and 159 of `580.159.04`.

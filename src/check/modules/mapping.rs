@@ -1,7 +1,7 @@
 //! mapping.backend: at least one backend maps each GPU's memory for the CPU, tried with --live.
 
-use crate::check::{Ctx, Judgement};
-use crate::model::{Area, BackendOutcome, Fact, GpuMapping, MappingOutcome, MappingTrial};
+use crate::check::{Ctx, Judgement, passthrough, words};
+use crate::model::{Area, BackendOutcome, Bdf, Fact, GpuMapping, MappingOutcome, MappingTrial};
 
 /// Shown if no backend works.
 const ADVICE: &str = "See why each backend was refused; gdr probe copy shows more. For gdrdrv, load gdrcopy's kernel module; for rm, the \
@@ -38,9 +38,24 @@ pub fn mapping(ctx: &Ctx<'_>) -> Vec<Judgement> {
                 ),
         ],
         Fact::Known(MappingOutcome::Tried(gpus)) => {
-            gpus.iter().map(|gpu| judge(ctx, gpu)).collect()
+            let tried = gpus.iter().map(|gpu| judge(ctx, gpu));
+            tried.chain(not_tried(ctx, gpus)).collect()
         }
     }
+}
+
+/// The GPUs that no trial names.
+fn not_tried(ctx: &Ctx<'_>, gpus: &[GpuMapping]) -> Vec<Judgement> {
+    let is_tried = |bdf: Bdf| gpus.iter().any(|gpu| gpu.bdf == Some(bdf));
+    passthrough::own_gpus(ctx.facts)
+        .filter(|gpu| !is_tried(gpu.bdf))
+        .map(|gpu| {
+            let message = "Its memory was not mapped: CUDA shows this process no such GPU.";
+            Judgement::undetermined(words::device(ctx, gpu.bdf), message)
+                .evidence("CUDA", "not among the GPUs that were tried")
+                .needs("a CUDA that shows the GPU (gpu.driver, CUDA_VISIBLE_DEVICES)")
+        })
+        .collect()
 }
 
 fn judge(ctx: &Ctx<'_>, gpu: &GpuMapping) -> Judgement {

@@ -25,6 +25,7 @@ const NAMESPACES: &str = "/proc/self/ns/*";
 const ABSENT: &[(&str, &str)] = &[
     ("/sys/class/infiniband", "the RDMA core is not loaded"),
     ("/sys/class/infiniband/*", "there is one RDMA device less"),
+    ("/sys/bus/pci/devices/*", "there is one PCI function less"),
     (
         "/proc/driver/nvidia/gpus/*",
         "the driver does not manage this GPU",
@@ -44,6 +45,22 @@ const NOT_ASKED: &[(&str, &str)] = &[
     (
         "/cuda/answered/read/gpus/*/fabric_handles",
         "a CUDA that does not know the attribute: it has no such memory",
+    ),
+    (
+        "/cuda/answered/read/gpus/*/dma_buf",
+        "a CUDA that does not know the attribute",
+    ),
+    (
+        "/nvml/answered/read/gpus/*/fabric_registration",
+        "an NVML that does not know the registration",
+    ),
+    (
+        "/network/answered/growth/rises/*",
+        "no counter of this port rose",
+    ),
+    (
+        "/network/answered/growth/rises/*/*",
+        "this counter did not rise",
     ),
     ("/network", "counters were not read twice"),
     ("/network/answered/growth", "counters were not read twice"),

@@ -107,6 +107,8 @@ impl Verdicts {
                     format!("{part}: {} -> {}", self.messages[key], after.messages[key]),
                 )),
                 None if self.is_open_elsewhere(id, part, after) => {}
+                // It speaks of the libraries that were read.
+                None if id == "sw.libraries" => {}
                 None => better.push((
                     format!("{id} {before:?} -> gone"),
                     format!("{part}: {}", self.messages[key]),
