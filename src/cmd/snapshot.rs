@@ -17,7 +17,7 @@ use crate::pci;
 use crate::probe::baseline;
 use crate::render;
 use crate::snapshot::{self, Known};
-use crate::world::{MOST, NetworkQuery, NvmlQuery, VerbsQuery, World};
+use crate::world::{MOST, World};
 
 pub fn run(
     machine: Machine,
@@ -80,7 +80,9 @@ pub fn diff(
     let diff = match (read(a)?, read(b)?) {
         (Recorded::Probe(a), Recorded::Probe(b)) => figures(*a, *b)?,
         (Recorded::Machine(a, of_a), Recorded::Machine(b, of_b)) => {
-            let facts = |machine: &Machine| machine.facts(want(machine.can_be_tried()));
+            let facts = |machine: &Machine| {
+                machine.facts(CollectOptions::everything(machine.can_be_tried()))
+            };
             (snapshot::diff(&facts(&a), &facts(&b)), of_a, of_b)
         }
         _ => bail!(
@@ -125,27 +127,9 @@ fn summary(output: &Path, size: usize, snapshot: &Snapshot, facts: &Facts) -> St
     text
 }
 
-/// Everything that any command may need.
-fn want(live: bool) -> CollectOptions {
-    CollectOptions {
-        nvme: true,
-        nvml: NvmlQuery::EVERYTHING,
-        system: true,
-        modules: true,
-        software: true,
-        settings: true,
-        cuda: true,
-        verbs: Some(VerbsQuery { trials: live }),
-        network: Some(NetworkQuery { twice: live }),
-        mapping: live,
-        registration: live,
-        initramfs: false,
-    }
-}
-
 fn take(world: World, live: bool) -> anyhow::Result<(Snapshot, Facts)> {
     let (world, record) = world.recording();
-    let facts = collect::facts(&world, want(live));
+    let facts = collect::facts(&world, CollectOptions::everything(live));
     name_devices(&world, &facts);
     super::planned::rehearse(&world, &facts)?;
     let snapshot = record.finish(output::now());

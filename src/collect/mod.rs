@@ -52,6 +52,26 @@ pub struct CollectOptions {
     pub initramfs: bool,
 }
 
+impl CollectOptions {
+    /// What any command may need, but the initramfs that only repairs read; `live` adds tests of the hardware.
+    pub const fn everything(live: bool) -> Self {
+        Self {
+            nvme: true,
+            nvml: NvmlQuery::EVERYTHING,
+            system: true,
+            modules: true,
+            software: true,
+            settings: true,
+            cuda: true,
+            verbs: Some(VerbsQuery { trials: live }),
+            network: Some(NetworkQuery { twice: live }),
+            mapping: live,
+            registration: live,
+            initramfs: false,
+        }
+    }
+}
+
 pub fn facts(world: &World, options: CollectOptions) -> Facts {
     let mut notes = Vec::new();
     let files = world.files.as_ref();

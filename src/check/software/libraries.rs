@@ -87,7 +87,7 @@ fn failed(ctx: &Ctx<'_>, library: &str, source: &str, why: Why) -> Judgement {
         )
 }
 
-/// A library that was loaded but is none.
+/// A file with the name of a library that cannot be used as that library.
 fn unusable(library: &str, path: Option<&str>, reason: &str) -> Judgement {
     Judgement::broken(library, format!("{library} cannot be used: {reason}."))
         .evidence(path.unwrap_or(library), reason)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use gdr::collect::{self, CollectOptions};
 use gdr::model::{Facts, FileKind, PlatformKind, Recorded, Snapshot};
 use gdr::profile::Profile;
-use gdr::world::{Files, NetworkQuery, NvmlQuery, VerbsQuery, World};
+use gdr::world::{Files, World};
 use tempfile::TempDir;
 
 use super::lossy::{How, Lossy};
@@ -121,7 +121,7 @@ impl Source {
             }
         };
         snapshot.files = BTreeMap::new();
-        let options = options(live);
+        let options = CollectOptions::everything(live);
         let mut subject = Subject {
             name: self.name.clone(),
             form: self.form,
@@ -151,28 +151,10 @@ fn laid_out(machine: &Machine, directory: &mut Option<TempDir>) -> (Option<World
         &recorded,
         CollectOptions {
             initramfs: true,
-            ..options(true)
+            ..CollectOptions::everything(true)
         },
     );
     (Some(world()), record.finish(String::new()))
-}
-
-/// What doctor and topo ask for together.
-pub fn options(live: bool) -> CollectOptions {
-    CollectOptions {
-        nvme: true,
-        nvml: NvmlQuery::EVERYTHING,
-        system: true,
-        modules: true,
-        software: true,
-        settings: true,
-        cuda: true,
-        verbs: Some(VerbsQuery { trials: live }),
-        network: Some(NetworkQuery { twice: live }),
-        mapping: live,
-        registration: live,
-        initramfs: false,
-    }
 }
 
 fn asserted_platform(args: &[String]) -> Option<PlatformKind> {

@@ -184,7 +184,7 @@ fn known_losses_are_open() {
         let root = Machine::load_changed("sound", change).laid_out();
         let worst = || {
             let world = World::directory(root.path()).expect("a root");
-            let facts = collect::facts(&world, machines::options(false));
+            let facts = collect::facts(&world, collect::CollectOptions::everything(false));
             Verdicts::of(&facts, &run.profiles).worst(check)
         };
         let before = worst();

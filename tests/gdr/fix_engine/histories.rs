@@ -273,7 +273,7 @@ impl History {
         }
     }
 
-    /// Undoes the newest repair; false if there is none.
+    /// Undoes the newest repair; false if no repair is left.
     fn undo(&mut self, manner: Manner, force: bool, counts: &mut Counts) -> bool {
         let undone = match derived::undo(self.root(), &self.tools, manner, force) {
             Ok(undone) => undone,
