@@ -44,18 +44,41 @@ pub fn dma_buf_everywhere(ctx: &Ctx<'_>) -> bool {
     !paths.is_empty() && paths.iter().all(|(_, dma_buf)| dma_buf.is_open())
 }
 
+/// Why a memory path's state is unknown, and the missing source with its area.
+pub type Missing = (Why, Area, String);
+
 /// True if dma-buf works for a NIC, and nvidia-peermem for no NIC.
-pub fn dma_buf_alone(ctx: &Ctx<'_>) -> bool {
-    let paths = paths(ctx);
-    paths.iter().any(|(_, dma_buf)| dma_buf.is_open())
-        && paths.iter().all(|(peer, _)| peer.is_closed())
+pub fn dma_buf_alone(ctx: &Ctx<'_>) -> Result<bool, Missing> {
+    let swapped = paths(ctx)
+        .into_iter()
+        .map(|(peer, dma_buf)| (dma_buf, peer));
+    works_alone(swapped.collect())
 }
 
 /// True if nvidia-peermem works for a NIC, and dma-buf for no NIC.
-pub fn peer_memory_alone(ctx: &Ctx<'_>) -> bool {
-    let paths = paths(ctx);
-    paths.iter().any(|(peer, _)| peer.is_open())
-        && paths.iter().all(|(_, dma_buf)| dma_buf.is_closed())
+pub fn peer_memory_alone(ctx: &Ctx<'_>) -> Result<bool, Missing> {
+    works_alone(paths(ctx))
+}
+
+/// True if the first of the two paths works for a NIC, and the second for none.
+fn works_alone(paths: Vec<(PathState, PathState)>) -> Result<bool, Missing> {
+    if paths.iter().any(|(_, second)| second.is_open())
+        || paths.iter().all(|(first, _)| first.is_closed())
+    {
+        return Ok(false);
+    }
+    let works = paths.iter().any(|(first, _)| first.is_open());
+    let mut missing = None;
+    for (first, second) in paths {
+        match (first, second) {
+            (_, PathState::Unknown(why, area, source)) => return Err((why, area, source)),
+            (PathState::Unknown(why, area, source), _) if !works => {
+                missing.get_or_insert((why, area, source));
+            }
+            _ => {}
+        }
+    }
+    missing.map_or(Ok(true), Err)
 }
 
 /// The nvidia-peermem memory path, judged by its traces in the RDMA stack.

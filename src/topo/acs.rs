@@ -4,6 +4,7 @@
 //! switch, its completion by the one on the other leg. So the downstream ports of both legs count. Source validation and
 //! upstream forwarding never matter.
 
+use crate::model::config::Acs;
 use crate::model::{AcsBits, Bdf, Fact, Meeting, Path, PciDevice, RootBus, Why};
 
 use super::forest::{Forest, Role};
@@ -118,19 +119,35 @@ fn judge(port: &PciDevice, target: Option<&PciDevice>, translated: bool) -> Redi
     if !direct {
         bits = control & AcsBits::REDIRECT;
     }
-    let number = target
-        .and_then(|target| target.config.express.present())
-        .and_then(|express| express.link.as_ref())
-        .map(|link| link.port_number);
-    match number.map(|number| acs.egress_blocks(number)) {
-        Some(Fact::Known(true)) => bits = bits | AcsBits::EGRESS_CONTROL,
+    let blocks = match target {
+        Some(target) => blocks(acs, target),
+        None => Fact::Known(false),
+    };
+    match blocks {
+        Fact::Known(true) => bits = bits | AcsBits::EGRESS_CONTROL,
+        Fact::Known(false) => {}
         // The port may also block.
-        Some(Fact::Unknown(why)) => return unknown(why),
-        Some(Fact::Known(false)) | None => {}
+        Fact::Unknown(why) => return unknown(why),
     }
     Redirect {
         port: port.bdf,
         bits: Fact::Known(bits),
         register: acs.control_offset(),
+    }
+}
+
+/// True if egress control stops requests to the other leg's port, whose number its link capabilities give.
+fn blocks(acs: &Acs, target: &PciDevice) -> Fact<bool> {
+    if !acs.control.egress_control() {
+        return Fact::Known(false);
+    }
+    match &target.config.express {
+        Fact::Unknown(why) => Fact::Unknown(*why),
+        Fact::Known(express) => {
+            let link = express.as_ref().and_then(|express| express.link.as_ref());
+            link.map_or(Fact::Known(false), |link| {
+                acs.egress_blocks(link.port_number)
+            })
+        }
     }
 }

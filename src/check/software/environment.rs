@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::transports;
-use crate::check::memory_path;
+use crate::check::memory_path::{self, Missing};
 use crate::check::param::doorbells_mapped;
 use crate::check::{Ctx, Judgement, nics, unknown_if, words};
 use crate::model::{Area, Fact, Kind, PciClass, Severity};
 
-const HANDLER: &str = "NVSHMEM_IBGDA_NIC_HANDLER";
 const PARAMS: &str = "/proc/driver/nvidia/params";
 const SOURCE: &str = "/proc/self/environ";
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
@@ -35,11 +34,6 @@ const VARIABLES: &[(&str, Effect)] = &[
         let coherent = ctx.topology.rows.iter().any(|row| row.coherent);
         (number(value) == Some(0) && coherent).then(|| {
             "keeps NCCL from NVLink-C2C, the path from this machine's GPUs to its NICs".to_owned()
-        })
-    }),
-    ("NCCL_DMABUF_ENABLE", |ctx, value| {
-        (number(value) == Some(0) && memory_path::dma_buf_alone(ctx)).then(|| {
-            "keeps NCCL from dma-buf, the only memory path to GPU memory that works here".to_owned()
         })
     }),
     ("NCCL_IGNORE_DISABLED_P2P", |_, value| {
@@ -73,24 +67,8 @@ const VARIABLES: &[(&str, Effect)] = &[
             "n" | "no" | "0" | "off" if has_nic(ctx) => {
                 Some("keeps UCX from GPUDirect RDMA".to_owned())
             }
-            // UCX detects this memory path only by nvidia-peermem's files.
-            "y" | "yes" | "1" | "on" if memory_path::dma_buf_alone(ctx) => Some(
-                "requests nvidia-peermem from UCX, which does not work here: dma-buf does"
-                    .to_owned(),
-            ),
             _ => None,
         }
-    }),
-    ("NVSHMEM_IB_DISABLE_DMABUF", |ctx, value| {
-        (is_true(value) && memory_path::dma_buf_alone(ctx)).then(|| {
-            "keeps NVSHMEM from dma-buf, the only memory path to GPU memory that works here"
-                .to_owned()
-        })
-    }),
-    (HANDLER, |ctx, value| {
-        (value == "gpu" && !maps_doorbells(ctx)).then(|| {
-            "makes NVSHMEM's IBGDA ring doorbells by the GPU, which the driver does not allow this process: it does not start".to_owned()
-        })
     }),
     ("NCCL_GIN_ENABLE", |ctx, value| {
         (number(value) == Some(0) && has_nic(ctx))
@@ -105,8 +83,6 @@ const VARIABLES: &[(&str, Effect)] = &[
         (number(value) == Some(1) && has_nic(ctx))
             .then(|| "keeps DeepEP from GPU-initiated networking".to_owned())
     }),
-    ("PYTORCH_CUDA_ALLOC_CONF", expandable),
-    ("PYTORCH_ALLOC_CONF", expandable),
     (VISIBLE, |ctx, value| visible(gpus(ctx), value)),
     ("CUDA_NIC_INTEROP", |_, _| {
         Some("has not been needed since CUDA 4.1".to_owned())
@@ -118,6 +94,59 @@ const VARIABLES: &[(&str, Effect)] = &[
     }),
 ];
 
+/// A variable that does harm where something does not work.
+struct Conditional {
+    name: &'static str,
+    /// True if the value asks for it.
+    asks: fn(&str) -> bool,
+    /// True if it does not work.
+    harms: fn(&Ctx<'_>) -> Result<bool, Missing>,
+    effect: &'static str,
+}
+
+const PYTORCH: Conditional = Conditional {
+    name: "PYTORCH_CUDA_ALLOC_CONF",
+    asks: has_expandable_segments,
+    harms: memory_path::peer_memory_alone,
+    effect: "makes PyTorch allocate memory in segments, which nvidia-peermem, the only memory path that works here, cannot register",
+};
+
+const CONDITIONAL: &[Conditional] = &[
+    Conditional {
+        name: "NCCL_DMABUF_ENABLE",
+        asks: |value| number(value) == Some(0),
+        harms: memory_path::dma_buf_alone,
+        effect: "keeps NCCL from dma-buf, the only memory path to GPU memory that works here",
+    },
+    Conditional {
+        name: "NVSHMEM_IB_DISABLE_DMABUF",
+        asks: is_true,
+        harms: memory_path::dma_buf_alone,
+        effect: "keeps NVSHMEM from dma-buf, the only memory path to GPU memory that works here",
+    },
+    // UCX detects this memory path only by nvidia-peermem's files.
+    Conditional {
+        name: "UCX_IB_GPU_DIRECT_RDMA",
+        asks: |value| ["y", "yes", "1", "on"].contains(&value.to_ascii_lowercase().as_str()),
+        harms: memory_path::dma_buf_alone,
+        effect: "requests nvidia-peermem from UCX, which does not work here: dma-buf does",
+    },
+    Conditional {
+        name: "NVSHMEM_IBGDA_NIC_HANDLER",
+        asks: |value| value == "gpu",
+        harms: |ctx| match doorbells_mapped(ctx) {
+            Fact::Known(mapped) => Ok(!mapped),
+            Fact::Unknown(why) => Err((why, Area::Proc, PARAMS.to_owned())),
+        },
+        effect: "makes NVSHMEM's IBGDA ring doorbells by the GPU, which the driver does not allow this process: it does not start",
+    },
+    PYTORCH,
+    Conditional {
+        name: "PYTORCH_ALLOC_CONF",
+        ..PYTORCH
+    },
+];
+
 /// One judgement for each harmful variable, or one if there is none.
 pub fn environment(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let subject = "this process";
@@ -127,26 +156,22 @@ pub fn environment(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
     let none = BTreeMap::new();
     let variables = variables.known().unwrap_or(&none);
-    let judgements: Vec<Judgement> = VARIABLES
-        .iter()
-        .filter_map(|(name, effect)| {
-            let value = variables.get(*name)?;
-            let effect = effect(ctx, value)?;
-            let message = format!("{name}={value} {effect}.");
-            let judgement =
-                Judgement::broken(*name, message).evidence(SOURCE, format!("{name}={value}"));
-            let judgement = judgement.command(format!("unset {name}"));
-            Some(match *name {
-                // No CUDA program works with it.
-                VISIBLE => judgement.weighing(Severity::Warn),
-                _ => judgement,
-            })
-        })
-        .collect();
-    let judgements: Vec<Judgement> = judgements
-        .into_iter()
-        .chain(undecided(ctx, variables))
-        .collect();
+    let always = VARIABLES.iter().filter_map(|(name, effect)| {
+        let value = variables.get(*name)?;
+        Some(harmful(name, value, &effect(ctx, value)?))
+    });
+    let conditional = CONDITIONAL.iter().filter_map(|variable| {
+        let value = variables.get(variable.name)?;
+        if !(variable.asks)(value) {
+            return None;
+        }
+        match (variable.harms)(ctx) {
+            Ok(false) => None,
+            Ok(true) => Some(harmful(variable.name, value, variable.effect)),
+            Err((why, area, source)) => Some(Judgement::unknown(variable.name, why, area, &source)),
+        }
+    });
+    let judgements: Vec<Judgement> = always.chain(conditional).collect();
     if !judgements.is_empty() {
         return judgements;
     }
@@ -165,11 +190,15 @@ pub fn environment(ctx: &Ctx<'_>) -> Vec<Judgement> {
     vec![pass.evidence(SOURCE, set)]
 }
 
-/// A variable whose effect depends on what cannot be read.
-fn undecided(ctx: &Ctx<'_>, variables: &BTreeMap<String, String>) -> Option<Judgement> {
-    let by_gpu = variables.get(HANDLER).is_some_and(|value| value == "gpu");
-    let why = doorbells_mapped(ctx).why().filter(|_| by_gpu)?;
-    Some(Judgement::unknown(HANDLER, why, Area::Proc, PARAMS))
+fn harmful(name: &str, value: &str, effect: &str) -> Judgement {
+    let judgement = Judgement::broken(name, format!("{name}={value} {effect}."))
+        .evidence(SOURCE, format!("{name}={value}"))
+        .command(format!("unset {name}"));
+    match name {
+        // No CUDA program works with it.
+        VISIBLE => judgement.weighing(Severity::Warn),
+        _ => judgement,
+    }
 }
 
 fn gpus(ctx: &Ctx<'_>) -> usize {
@@ -202,11 +231,6 @@ fn visible(gpus: usize, value: &str) -> Option<String> {
             gpus - 1
         ),
     })
-}
-
-/// False only if the driver is known to refuse.
-fn maps_doorbells(ctx: &Ctx<'_>) -> bool {
-    doorbells_mapped(ctx) != Fact::Known(false)
 }
 
 fn has_mlx5(ctx: &Ctx<'_>) -> bool {
@@ -292,24 +316,20 @@ fn gpu_off(ctx: &Ctx<'_>, value: &str) -> Option<String> {
 }
 
 /// Expandable segments span several allocations, which nvidia-peermem cannot pin.
-fn expandable(ctx: &Ctx<'_>, value: &str) -> Option<String> {
-    let on = value.split(',').any(|option| {
+fn has_expandable_segments(value: &str) -> bool {
+    value.split(',').any(|option| {
         let mut parts = option.split(':').map(str::trim);
         parts.next() == Some("expandable_segments")
             && parts
                 .next()
                 .is_some_and(|value| value.eq_ignore_ascii_case("true"))
-    });
-    (on && memory_path::peer_memory_alone(ctx)).then(|| {
-        "makes PyTorch allocate memory in segments, which nvidia-peermem, the only memory path that works here, cannot register"
-            .to_owned()
     })
 }
 
 #[cfg(test)]
 mod tests {
     use crate::check::testing::{Edit, assert_says, gpu, machine, only, root_port};
-    use crate::model::{Fact, Facts, Outcome};
+    use crate::model::{Fact, Facts, Outcome, Why};
 
     fn set(facts: &mut Facts, name: &str, value: &str) {
         facts.environment = Fact::Known([(name.to_owned(), value.to_owned())].into());
@@ -403,6 +423,22 @@ mod tests {
                 "{value}"
             );
             assert_says(&found, word);
+        }
+    }
+
+    #[test]
+    fn effect_is_unknown_where_the_memory_paths_are() {
+        let mut facts = two_gpus();
+        facts.peer_memory.nvidia_peermem = Fact::Unknown(Why::Denied);
+        for (name, value, outcome) in [
+            ("NCCL_DMABUF_ENABLE", "0", Outcome::Unknown),
+            ("NCCL_DMABUF_ENABLE", "1", Outcome::Pass),
+            ("UCX_IB_GPU_DIRECT_RDMA", "yes", Outcome::Unknown),
+            ("NVSHMEM_IB_DISABLE_DMABUF", "1", Outcome::Unknown),
+        ] {
+            set(&mut facts, name, value);
+            let found = only("env.contradiction", &facts);
+            assert_eq!(found.outcome, outcome, "{name}={value}");
         }
     }
 

@@ -47,13 +47,21 @@ fn judge(ctx: &Ctx<'_>, nccl: &Library, plugin: Option<&Library>) -> Judgement {
             .needs("NCCL_DEBUG=VERSION with a program that uses it");
     };
     let release = nccl.version.as_deref().unwrap_or_default();
-    if version < DMA_BUF && memory_path::dma_buf_alone(ctx) {
-        let message = format!(
-            "NCCL {release} supports only nvidia-peermem, and on this machine only dma-buf works: it copies through the host."
-        );
-        return Judgement::broken(subject, message)
-            .evidence(&nccl.path, release)
-            .advice("Use NCCL 2.13.4 or later, or load nvidia-peermem.");
+    let only_dma_buf = match version < DMA_BUF {
+        true => memory_path::dma_buf_alone(ctx),
+        false => Ok(false),
+    };
+    match only_dma_buf {
+        Ok(false) => {}
+        Ok(true) => {
+            let message = format!(
+                "NCCL {release} supports only nvidia-peermem, and on this machine only dma-buf works: it copies through the host."
+            );
+            return Judgement::broken(subject, message)
+                .evidence(&nccl.path, release)
+                .advice("Use NCCL 2.13.4 or later, or load nvidia-peermem.");
+        }
+        Err((why, area, source)) => return Judgement::unknown(subject, why, area, &source),
     }
     let Some(plugin) = plugin else {
         let pass = Judgement::pass(
@@ -200,6 +208,9 @@ mod tests {
         let found = only("sw.net-plugin", &facts);
         assert_eq!(found.outcome, Outcome::Info);
         assert_says(&found, "supports only nvidia-peermem");
+        facts.driver.version_line = Fact::Unknown(Why::Denied);
+        let unread = only("sw.net-plugin", &facts);
+        assert_eq!(unread.outcome, Outcome::Unknown, "{}", unread.message);
         facts.software.libraries = Fact::Known(vec![library("libnccl.so.2", Some("2.21.5"), &[])]);
         assert_eq!(only("sw.net-plugin", &facts).outcome, Outcome::Pass);
     }

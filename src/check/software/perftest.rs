@@ -65,7 +65,7 @@ fn commands(ctx: &Ctx<'_>, dma_buf: bool) -> Option<String> {
     if !nic.named {
         return None;
     }
-    let memory_path = match dma_buf && memory_path::dma_buf_alone(ctx) {
+    let memory_path = match dma_buf && memory_path::dma_buf_alone(ctx) == Ok(true) {
         true => " --use_cuda_dmabuf",
         false => "",
     };
