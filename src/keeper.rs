@@ -1,7 +1,7 @@
 //! The process between gdr and a child that loads vendor libraries. What a library starts ends with the child, also in a session of
 //! its own; a library that kills its parent kills this process. It loads no library and reads nothing.
 
-use std::ffi::OsString;
+use std::ffi::{CStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -25,6 +25,9 @@ const KEEPER: &str = "__keep";
 /// This program, even if its file was replaced or its path is not visible here.
 const PROGRAM: &str = "/proc/self/exe";
 
+/// The name in ps and nvidia-smi, which would otherwise be that of [`PROGRAM`]: exe.
+const NAME: &CStr = c"gdr";
+
 /// The variable that tells a child its keeper.
 const KEPT_BY: &str = "GDR_KEEPER";
 
@@ -47,6 +50,7 @@ pub fn command() -> Command {
 /// Ends this process with the keeper or the gdr that started it: without it the answer is useless.
 pub fn end_with_parent() -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
+    rustix::thread::set_name(NAME)?;
     let keeper = std::env::var(KEPT_BY).ok();
     let parent = getppid().map(|parent| parent.as_raw_pid().to_string());
     match keeper.is_none() || keeper == parent {
@@ -105,6 +109,7 @@ pub fn keep(arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
 }
 
 fn run(parent: i32, arguments: impl Iterator<Item = OsString>) -> io::Result<ExitCode> {
+    rustix::thread::set_name(NAME)?;
     let (woken, waking) = UnixStream::pair()?;
     let stop = Arc::new(AtomicBool::new(false));
     flag::register(SIGTERM, Arc::clone(&stop))?;

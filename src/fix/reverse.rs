@@ -131,6 +131,10 @@ impl Undo<'_> {
         };
         match chain.standing(is_now) {
             Standing::Back => return Ok(Back::Already),
+            // The undo of an earlier step removed the directory that it had created: that state is older, and stays.
+            _ if now.is_none() && self.is_directory_undone(journal, at, path)? => {
+                return Ok(Back::Already);
+            }
             Standing::Ours => {}
             Standing::Foreign if self.force => {}
             Standing::Foreign => {
@@ -157,6 +161,27 @@ impl Undo<'_> {
             None => {}
         }
         Ok(Back::Restored)
+    }
+
+    /// True if the file's directory is missing, and a step before `at` created it.
+    fn is_directory_undone(
+        &self,
+        journal: &Journal,
+        at: usize,
+        path: &Path,
+    ) -> Result<bool, Error> {
+        let Some(directory) = path.parent() else {
+            return Ok(false);
+        };
+        let creates = |entry: &Entry| match &entry.mutation {
+            Mutation::ReplaceFile(change) => {
+                let mut created = change.created.iter();
+                created.any(|created| Path::new(created.as_str()) == directory)
+            }
+            _ => false,
+        };
+        let before = journal.entries.get(..at).unwrap_or_default();
+        Ok(before.iter().any(creates) && !self.executor.is_there(directory)?)
     }
 
     fn attribute(

@@ -67,7 +67,7 @@ fn open(ctx: &Ctx<'_>, able: &[Bdf], subject: String) -> Judgement {
                 .as_ref()
                 .is_some_and(|majors| majors.contains(&state.major))
         };
-        state.character && majors.known().is_none_or(major)
+        state.character && majors.known().is_some_and(major)
     };
     let mut states = nodes
         .iter()
@@ -78,6 +78,9 @@ fn open(ctx: &Ctx<'_>, able: &[Bdf], subject: String) -> Judgement {
     let Some((node, state)) = states.first() else {
         return missing(ctx, able, subject).evidence(CHANNELS, "no channel");
     };
+    if let Fact::Unknown(why) = majors {
+        return Judgement::unknown(subject, why, Area::Proc, "/proc/devices");
+    }
     let value = format!("major {}, mode {:o}", state.major, state.mode);
     match (is_drivers(state), &state.usable) {
         (false, _) => Judgement::broken(

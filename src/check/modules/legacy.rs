@@ -26,10 +26,10 @@ pub fn legacy(ctx: &Ctx<'_>) -> Vec<Judgement> {
         )
     }) {
         let loaded = [&peers.nv_peer_mem, &peers.nvidia_peermem];
-        return vec![match loaded.contains(&&Fact::Known(true)) {
+        return vec![match loaded.contains(&&Fact::Known(false)) {
+            true => unknown,
             // Two would be an error.
-            true => unknown.weighing(Severity::Error),
-            false => unknown,
+            false => unknown.weighing(Severity::Error),
         }];
     }
     let new = peers.nvidia_peermem == Fact::Known(true);

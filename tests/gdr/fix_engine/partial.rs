@@ -344,3 +344,25 @@ fn repeated_state_survives_a_failed_step() {
     assert!(undone.whole, "{undone:?}");
     assert_eq!(differs(root, &before), BTreeSet::new(), "{undone:?}");
 }
+
+/// A full disk kept the undo from restoring a removed file and from recording that it removed the file's new directory: the next
+/// undo leaves it removed.
+#[test]
+fn directory_of_an_undone_step_stays_away() {
+    let (dir, tools) = (laid_out(), tools());
+    let (root, tools) = (dir.path(), tools.path());
+    let before = tree(root);
+    let steps = vec![
+        write(CONF, None, "ours\n"),
+        Action::RemoveFile {
+            path: path(CONF),
+            old: crate::fix_engine::plans::sha256sum(b"ours\n"),
+        },
+    ];
+    apply(root, tools, Manner::Well, steps).expect("it is made");
+    let directory = root.join("etc/modprobe.d");
+    fs::remove_dir(&directory).expect("the directory that the repair created");
+    let undone = undo(root, tools, Manner::Well, false).expect("an undo");
+    assert!(undone.whole, "{undone:?}");
+    assert_eq!(differs(root, &before), BTreeSet::new(), "{undone:?}");
+}

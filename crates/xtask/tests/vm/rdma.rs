@@ -462,3 +462,9 @@ fn verbs_agree_with_rdma_core() {
         "an address is in the snapshot"
     );
 }
+
+#[test]
+#[ignore = "needs qemu-system-x86_64, root"]
+fn strangers_get_no_queue_pair_and_nothing_stays() {
+    in_machine("rxe", "strangers", vec![built("gdr")]);
+}
