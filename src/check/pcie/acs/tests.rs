@@ -326,8 +326,13 @@ fn egress_control_blocks() {
     // The number of the NIC's port is in its configuration space.
     facts.device_mut(NIC_PORT).config.express = Fact::Unknown(Why::Denied);
     let found = findings("pcie.acs", &facts, &[]);
-    let of_gpu = found.iter().find(|finding| finding.subject.contains(GPU_PORT));
-    assert_eq!(of_gpu.map(|finding| finding.outcome), Some(Outcome::Unknown));
+    let of_gpu = found
+        .iter()
+        .find(|finding| finding.subject.contains(GPU_PORT));
+    assert_eq!(
+        of_gpu.map(|finding| finding.outcome),
+        Some(Outcome::Unknown)
+    );
 }
 
 /// A dump that begins below the root port: a bridge's role is the one in its capability, else unknown.
