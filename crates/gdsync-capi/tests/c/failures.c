@@ -15,7 +15,7 @@ static struct ibv_wc failed(struct gds_cq *cq, uint64_t id, enum ibv_wc_status s
 static void errors(CUstream stream)
 {
     for (int cause = 0; cause < 5; ++cause) {
-        struct side near = new_side("mlx5_0"), far = new_side(remote_nic());
+        struct side near = new_side(near_nic()), far = new_side(remote_nic());
         gds_send_wr *bad = NULL;
         join(&near, &far, gds_modify_qp);
         struct gds_cq *sent = &near.qp->send_cq, *received = &far.qp->recv_cq;
@@ -70,7 +70,7 @@ static void given_up(CUstream stream)
 {
     change *changes[] = {gds_modify_qp, by_verbs};
     for (int i = 0; i < 2; ++i) {
-        struct side near = new_side("mlx5_0"), far = new_side(remote_nic());
+        struct side near = new_side(near_nic()), far = new_side(remote_nic());
         struct ibv_qp_attr attr;
         memset(&attr, 0, sizeof attr);
         attr.qp_state = IBV_QPS_ERR;
@@ -89,7 +89,7 @@ static void given_up(CUstream stream)
 static void destroyed(CUstream stream)
 {
     for (int before = 0; before < 3 * DEPTH; before += DEPTH / 2) {
-        struct side near = new_side("mlx5_0"), far = new_side(remote_nic());
+        struct side near = new_side(near_nic()), far = new_side(remote_nic());
         gds_send_wr *bad = NULL;
         join(&near, &far, gds_modify_qp);
         struct ibv_sge sge = sge_of(&near, 0, 8);

@@ -28,7 +28,7 @@ static void wait_there(CUstream stream, struct gds_cq *cq, int in_device_memory)
 
 static void one(CUstream stream, int flags, int obeyed)
 {
-    struct side side = new_side("mlx5_0");
+    struct side side = new_side(near_nic());
     EQUALS(0, gds_destroy_qp(side.qp));
     gds_qp_init_attr_t attr = attributes();
     errno = 0;

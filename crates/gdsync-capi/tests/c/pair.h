@@ -1,6 +1,6 @@
 /*
  * Two connected queue pairs with registered memory: on two NICs of a SIMULATED libibverbs (crate fake-verbs), or on one mlx5 NIC of
- * rdma-core on a fake kernel (crate fake-uverbs), if REMOTE_NIC is set to its name.
+ * rdma-core on a fake kernel (crate fake-uverbs), if REMOTE_NIC is set to its name; or on the NIC ROCE_NIC, with its GID 1.
  */
 #ifndef PAIR_H
 #define PAIR_H
@@ -34,10 +34,20 @@ static inline struct ibv_context *open_nic(const char *name)
     return context;
 }
 
+static inline const char *roce_nic(void)
+{
+    return getenv("ROCE_NIC");
+}
+
+static inline const char *near_nic(void)
+{
+    return roce_nic() ? roce_nic() : "mlx5_0";
+}
+
 static inline const char *remote_nic(void)
 {
     const char *name = getenv("REMOTE_NIC");
-    return name ? name : "mlx5_1";
+    return roce_nic() ? roce_nic() : name ? name : "mlx5_1";
 }
 
 static inline int is_mlx5(void)
@@ -126,6 +136,12 @@ static inline void to_rtr(struct side *side, const struct side *far, change *cha
     attr.min_rnr_timer = 12;
     attr.ah_attr.dlid = far->lid;
     attr.ah_attr.port_num = 1;
+    if (roce_nic()) {
+        attr.ah_attr.is_global = 1;
+        attr.ah_attr.grh.sgid_index = 1;
+        attr.ah_attr.grh.hop_limit = 64;
+        EQUALS(0, ibv_query_gid(far->context, 1, 1, &attr.ah_attr.grh.dgid));
+    }
     EQUALS(0, change(side->qp, &attr,
                      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));

@@ -312,7 +312,7 @@ int main(void)
 {
     CUcontext context = start();
     CUstream stream = new_stream();
-    near = new_side("mlx5_0"), far = new_side(remote_nic());
+    near = new_side(near_nic()), far = new_side(remote_nic());
     creating(context);
     unknown_queues(stream);
     join(&near, &far, gds_modify_qp);

@@ -18,7 +18,7 @@ int main(void)
     start();
     /* Ends a program that hangs. */
     alarm(120);
-    struct side near = new_side("mlx5_0"), far = new_side(remote_nic());
+    struct side near = new_side(near_nic()), far = new_side(remote_nic());
     near.may_stay = far.may_stay = 1;
     join(&near, &far, gds_modify_qp);
 

@@ -140,7 +140,7 @@ static void operations(CUstream stream, struct side *near, struct side *far, int
 /* Work posted before the state allows it waits, and continues without a call. */
 static void too_early(CUstream stream)
 {
-    struct side near = new_side("mlx5_0"), far = new_side(remote_nic());
+    struct side near = new_side(near_nic()), far = new_side(remote_nic());
     gds_send_wr *bad = NULL;
     fill(near.memory, 64, 3);
     post_receive(&far, 1, 0, 64);
@@ -164,7 +164,7 @@ static void too_early(CUstream stream)
 /* sq_sig_all signals every send; on a queue pair connected to itself. */
 static void all_signalled(CUstream stream)
 {
-    struct side side = new_side("mlx5_0");
+    struct side side = new_side(near_nic());
     EQUALS(0, gds_destroy_qp(side.qp));
     gds_qp_init_attr_t attr = attributes();
     int mine;
@@ -204,7 +204,7 @@ int main(void)
     CUstream stream = new_stream();
     change *changes[] = {gds_modify_qp, by_verbs};
     for (int i = 0; i < 2; ++i) {
-        struct side near = new_side("mlx5_0"), far = new_side(remote_nic());
+        struct side near = new_side(near_nic()), far = new_side(remote_nic());
         EQUALS(0, near.qp->send_cq.curr_offset);
         join(&near, &far, changes[i]);
         operations(stream, &near, &far, 0);

@@ -249,7 +249,7 @@ static void round_and_round(CUstream stream)
 /* The maximum number of requests with the maximum of inline data, which is larger than the SGEs. */
 static void full_of_inline_data(void)
 {
-    struct side side = new_side("mlx5_0");
+    struct side side = new_side(near_nic());
     gds_qp_init_attr_t attr = attributes();
     struct ibv_sge sge = sge_of(&side, 0, 700);
     gds_send_wr *bad = NULL, wr = work(1, IBV_WR_SEND, &sge, 1);
@@ -269,7 +269,7 @@ int main(void)
 {
     start();
     CUstream stream = new_stream();
-    near = new_side("mlx5_0"), far = new_side(remote_nic());
+    near = new_side(near_nic()), far = new_side(remote_nic());
     join(&near, &far, gds_modify_qp);
     for (int by_cpu = 0; by_cpu < 2; ++by_cpu) {
         in_one_list(stream, by_cpu);

@@ -26,7 +26,7 @@ int main(void)
     gds_mem_desc_t desc = {0};
     EQUALS(0, gds_alloc_mapped_memory(&desc, PAGE, GDS_MEMORY_HOST));
     CHECK(desc.h_ptr != left[0] && desc.h_ptr != left[1]);
-    struct side near = new_side("mlx5_0"), far = new_side(remote_nic());
+    struct side near = new_side(near_nic()), far = new_side(remote_nic());
     join(&near, &far, gds_modify_qp);
     end_side(&near);
     end_side(&far);

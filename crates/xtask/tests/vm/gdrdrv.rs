@@ -8,7 +8,7 @@ use crate::{built, compiled, in_machine, root};
 /// The program that tests the fake gdrdrv against the driver's ABI.
 fn exercise() -> PathBuf {
     let sources = root().join("tests/vm/gdrdrv-fake");
-    compiled("exercise", &sources, &["exercise.c", "ask.c"])
+    compiled("exercise", &sources, &["exercise.c", "ask.c"], &[])
 }
 
 #[test]

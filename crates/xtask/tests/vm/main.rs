@@ -46,12 +46,13 @@ fn built(program: &str) -> PathBuf {
 }
 
 /// Compiles a C program for a guest.
-fn compiled(program: &str, directory: &Path, sources: &[&str]) -> PathBuf {
+fn compiled(program: &str, directory: &Path, sources: &[&str], libraries: &[String]) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(program);
     let built = Command::new("gcc-12")
         .args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"])
         .arg(&path)
         .args(sources)
+        .args(libraries)
         .current_dir(directory)
         .status()
         .expect("gcc-12");

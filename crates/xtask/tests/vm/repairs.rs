@@ -16,7 +16,7 @@ fn repairs_and_undoes_ports() {
     let binaries = vec![
         built("gdr"),
         PathBuf::from("/usr/bin/setpriv"),
-        compiled("kill-at", &root().join("tests/vm"), &["kill-at.c"]),
+        compiled("kill-at", &root().join("tests/vm"), &["kill-at.c"], &[]),
     ];
     let files = in_machine("iommu-on", "fix", binaries);
     let user = fs::read_to_string(files.join("user.txt")).expect("output for a user");
