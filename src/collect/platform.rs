@@ -33,7 +33,7 @@ pub fn platform(files: &dyn Files, pci: &Fact<Vec<PciDevice>>, notes: &mut Vec<N
         asserted: None,
         lockdown: lockdown(files, notes),
         secure_boot: secure_boot(files),
-        sys_mounts: read::kept(files, "/proc/self/mountinfo", at_sys, notes)
+        mounts: read::kept(files, "/proc/self/mountinfo", some_mounts, notes)
             .map(|text| mounts(&text)),
         systemd: read::is_there(files, "/run/systemd/system"),
     }
@@ -74,26 +74,33 @@ fn secure_boot(files: &dyn Files) -> Fact<Option<bool>> {
     }
 }
 
-/// Mounts at and below /sys, one per line: path, type, ro or rw. The other mounts are private.
-fn at_sys(mountinfo: &str) -> String {
+/// Mounts at and below /sys, and those that may hold /dev/shm, one per line: path, type, ro or rw, size. The others are private.
+fn some_mounts(mountinfo: &str) -> String {
     let line = |line: &str| {
-        let (at, kind, options) = match line.split_once(" - ") {
+        let (at, kind, options, of_file_system) = match line.split_once(" - ") {
             Some((front, back)) => {
-                let mut front = front.split(' ').skip(4);
-                (front.next()?, back.split(' ').next()?, front.next()?)
+                let (mut front, mut back) = (front.split(' ').skip(4), back.split(' '));
+                let (at, options) = (front.next()?, front.next()?);
+                (at, back.next()?, options, back.nth(1).unwrap_or_default())
             }
             // Already reduced.
             None => {
                 let mut words = line.split(' ');
-                (words.next()?, words.next()?, words.next()?)
+                let (at, kind, options) = (words.next()?, words.next()?, words.next()?);
+                (at, kind, options, words.next().unwrap_or_default())
             }
         };
-        let inside = at == "/sys" || at.starts_with("/sys/");
-        let mode = match options.split(',').any(|option| option == "ro") {
+        let kept = at.starts_with("/sys/") || ["/sys", "/", "/dev", "/dev/shm"].contains(&at);
+        let is_read_only = |options: &str| options.split(',').any(|option| option == "ro");
+        let mode = match is_read_only(options) || is_read_only(of_file_system) {
             true => "ro",
             false => "rw",
         };
-        inside.then(|| format!("{at} {kind} {mode}\n"))
+        let mut size = of_file_system
+            .split(',')
+            .filter(|option| option.starts_with("size="));
+        let size = size.next().map_or(String::new(), |size| format!(" {size}"));
+        kept.then(|| format!("{at} {kind} {mode}{size}\n"))
     };
     mountinfo.lines().filter_map(line).collect()
 }
@@ -105,9 +112,16 @@ fn mounts(lines: &str) -> Vec<Mount> {
             at: words.next()?.to_owned(),
             kind: words.next()?.to_owned(),
             read_only: words.next()? == "ro",
+            size: words.next().and_then(size),
         })
     };
     lines.lines().filter_map(line).collect()
+}
+
+/// Reads `size=65536k`, as the kernel writes it for a tmpfs.
+fn size(option: &str) -> Option<u64> {
+    let kibibytes = option.strip_prefix("size=")?.strip_suffix('k')?;
+    kibibytes.parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// One CPU is enough: all have the same flags.
@@ -168,13 +182,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_sys_mounts() {
+    fn keeps_mounts_of_sys_and_shared_memory() {
         let text = "22 28 0:20 / /sys rw,nosuid - sysfs sysfs rw\n23 28 8:1 /x /home/alice rw - ext4 /dev/sda1 rw\n\
-            30 22 0:50 / /sys/firmware ro,relatime shared:3 - tmpfs tmpfs ro\n";
-        let kept = at_sys(text);
-        assert_eq!(kept, "/sys sysfs rw\n/sys/firmware tmpfs ro\n");
-        assert_eq!(at_sys(&kept), kept);
-        assert!(mounts(&kept)[1].read_only && !mounts(&kept)[0].read_only);
+            30 22 0:50 / /sys/firmware ro,relatime shared:3 - tmpfs tmpfs ro\n\
+            31 28 0:60 / /dev/shm rw,nosuid,nodev - tmpfs shm rw,size=65536k,inode64\n\
+            28 1 0:40 / / rw,relatime - overlay overlay rw,lowerdir=/var/lib/secret\n\
+            32 28 0:61 / /dev rw - tmpfs tmpfs ro,size=64m\n";
+        let kept = some_mounts(text);
+        assert_eq!(
+            kept,
+            "/sys sysfs rw\n/sys/firmware tmpfs ro\n/dev/shm tmpfs rw size=65536k\n/ overlay rw\n/dev tmpfs ro size=64m\n"
+        );
+        assert_eq!(some_mounts(&kept), kept);
+        let found = mounts(&kept);
+        let values: Vec<_> = found
+            .iter()
+            .map(|mount| (mount.read_only, mount.size))
+            .collect();
+        assert_eq!(
+            values,
+            [
+                (false, None),
+                (true, None),
+                (false, Some(64 << 20)),
+                (false, None),
+                (true, None)
+            ]
+        );
     }
 
     #[test]

@@ -236,9 +236,9 @@ pub struct Platform {
     /// Secure boot is on; none if there is no such firmware variable.
     #[serde(default)]
     pub secure_boot: Fact<Option<bool>>,
-    /// Mounts at and below `/sys`.
+    /// Mounts at and below `/sys`, and those that may hold `/dev/shm`.
     #[serde(default)]
-    pub sys_mounts: Fact<Vec<Mount>>,
+    pub mounts: Fact<Vec<Mount>>,
     /// systemd is the init system (`/run/systemd/system` exists).
     #[serde(default)]
     pub systemd: Fact<bool>,
@@ -253,6 +253,9 @@ pub struct Mount {
     pub kind: String,
     /// Mounted read-only.
     pub read_only: bool,
+    /// The option `size` of a tmpfs, in bytes; none if it has its default, half of the memory.
+    #[serde(default)]
+    pub size: Option<u64>,
 }
 
 /// Where the machine runs.

@@ -346,6 +346,7 @@ const PROGRAMS: &[&str] = &[
     "mlxfwmanager",
     "mlxfwreset",
     "modprobe",
+    "mount",
     "nvidia-smi",
     "rm",
     "setpci",

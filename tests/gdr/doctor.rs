@@ -194,6 +194,7 @@ fn list_names_every_check() {
         "limits.memlock",
         "limits.rdma-cgroup",
         "limits.map-count",
+        "limits.shm",
         "platform.guest",
         "platform.container",
         "platform.lockdown",
@@ -230,7 +231,7 @@ fn list_names_every_check() {
 #[test]
 fn other_devices_raise_no_alarm() {
     // Ids, or families.
-    const AROUND: [&str; 15] = [
+    const AROUND: [&str; 16] = [
         "peermem.buildable",
         "peermem.legacy",
         "peermem.boot",
@@ -241,6 +242,7 @@ fn other_devices_raise_no_alarm() {
         "pcie.shared",
         "limits.rdma-cgroup",
         "limits.map-count",
+        "limits.shm",
         "platform.",
         "mpi.",
         "tools.",

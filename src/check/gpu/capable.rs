@@ -1,6 +1,6 @@
 //! gpu.rdma-capable: CUDA reports that other devices may access GPU memory.
 
-use super::reading::{CUDA, cuda_gpu, each, shown};
+use super::reading::{CUDA, cuda, cuda_gpu, each, shown};
 use crate::check::{Ctx, Judgement, words};
 use crate::model::{Area, ComputeCapability, CudaGpu, Fact, PciDevice, Why};
 
@@ -12,7 +12,7 @@ pub fn capable(ctx: &Ctx<'_>) -> Vec<Judgement> {
     each(ctx, |device| {
         let subject = words::device(ctx, device.bdf);
         match cuda_gpu(ctx, device.bdf) {
-            Ok(gpu) => judge(subject, device, gpu)
+            Ok(gpu) => judge(ctx, subject, device, gpu)
                 .evidence(
                     format!("{CUDA}: GPU_DIRECT_RDMA_SUPPORTED (116)"),
                     shown(&gpu.rdma),
@@ -26,7 +26,7 @@ pub fn capable(ctx: &Ctx<'_>) -> Vec<Judgement> {
     })
 }
 
-fn judge(subject: String, device: &PciDevice, gpu: &CudaGpu) -> Judgement {
+fn judge(ctx: &Ctx<'_>, subject: String, device: &PciDevice, gpu: &CudaGpu) -> Judgement {
     let paths = match (&gpu.rdma, &gpu.dma_buf) {
         (Fact::Known(true), Fact::Known(true)) => {
             "by nv-p2p (nvidia-peermem, gdrdrv) and by dma-buf"
@@ -40,7 +40,9 @@ fn judge(subject: String, device: &PciDevice, gpu: &CudaGpu) -> Judgement {
         (Fact::Known(false), Fact::Unknown(why)) => {
             return Judgement::unknown(subject, *why, Area::Cuda, "CUDA attribute 124");
         }
-        (Fact::Unknown(Why::NotCovered), _) => return by_product(subject, device, gpu),
+        (Fact::Unknown(Why::NotCovered), _) if !has_attribute(ctx) => {
+            return by_product(subject, device, gpu);
+        }
         (Fact::Unknown(why), _) => {
             return Judgement::unknown(subject, *why, Area::Cuda, "CUDA attributes 116 and 124");
         }
@@ -67,6 +69,12 @@ fn none(subject: String, gpu: &CudaGpu) -> Judgement {
                  memory. A virtual GPU and confidential computing disable it too: see gpu.vgpu and \
                  gpu.confidential."),
     }
+}
+
+/// True if the driver is of CUDA 11.3 or later, which has attribute 116.
+fn has_attribute(ctx: &Ctx<'_>) -> bool {
+    let version = cuda(ctx).ok().and_then(|cuda| cuda.driver_version.known());
+    version.is_some_and(|version| *version >= 11_030)
 }
 
 /// Drivers before CUDA 11.3 lack the attribute, so the product decides.
@@ -139,6 +147,11 @@ mod tests {
             ("Graphics Device", 0x03_0000, 6, Outcome::Unknown),
         ] {
             let mut facts = with(Fact::default(), Fact::default());
+            // A driver of CUDA 13 has the attribute: it was not recorded.
+            assert_eq!(only("gpu.rdma-capable", &facts).outcome, Outcome::Unknown);
+            if let Fact::Known(CudaOutcome::Read(cuda)) = &mut facts.cuda {
+                cuda.driver_version = Fact::Known(11_020);
+            }
             cuda_gpu(&mut facts, |gpu| {
                 gpu.name = Fact::Known(name.to_owned());
                 gpu.compute = Fact::Known(ComputeCapability { major, minor: 0 });

@@ -3,12 +3,14 @@
 mod map_count;
 mod memlock;
 mod rdma_cgroup;
+mod shm;
 
 use super::Check;
 use crate::model::Severity;
 use map_count::map_count;
 use memlock::memlock;
 use rdma_cgroup::rdma_cgroup;
+use shm::shm;
 
 /// The checks of this family, in the order of a report.
 pub const CHECKS: &[Check] = &[
@@ -57,5 +59,23 @@ pub const CHECKS: &[Check] = &[
         explained_by: &[],
         reads: &[],
         judge: map_count,
+    },
+    Check {
+        id: "limits.shm",
+        rule: "/dev/shm holds at least 1 GiB.",
+        sources: "/proc/self/mountinfo",
+        severity: Severity::Warn,
+        why: "NCCL, MPI and the data loaders of PyTorch exchange data of processes on one machine in /dev/shm. Where it is full, NCCL \
+            ends with No space left on device, and a data loader with Bus error. Docker and Kubernetes give a container 64 MiB.",
+        remedy: "docker run --shm-size=1g or more, or --ipc=host; in Kubernetes an emptyDir with medium: Memory at /dev/shm; on a host \
+            mount -o remount,size=50% /dev/shm.",
+        references: &[
+            "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+            "https://docs.docker.com/reference/cli/docker/container/run/",
+            "https://docs.kernel.org/filesystems/tmpfs.html",
+        ],
+        explained_by: &[],
+        reads: &[],
+        judge: shm,
     },
 ];

@@ -99,7 +99,7 @@ fn masked(ctx: &Ctx<'_>) -> Vec<String> {
         "/sys/kernel",
         "/sys/module",
     ];
-    let mounts = ctx.facts.platform.sys_mounts.known().into_iter().flatten();
+    let mounts = ctx.facts.platform.mounts.known().into_iter().flatten();
     let covers = |mount: &&Mount| {
         let part = |part: &str| mount.at == part || mount.at.starts_with(&format!("{part}/"));
         // Docker covers these two; they have no devices.
@@ -207,8 +207,9 @@ mod tests {
             at: at.to_owned(),
             kind: "tmpfs".to_owned(),
             read_only: true,
+            size: None,
         };
-        facts.platform.sys_mounts = Fact::Known(vec![
+        facts.platform.mounts = Fact::Known(vec![
             tmpfs("/sys/firmware"),
             tmpfs("/sys/devices/virtual/powercap"),
             tmpfs("/sys/class/infiniband"),
@@ -218,7 +219,7 @@ mod tests {
         assert_says(&found, "Another mount covers /sys/class/infiniband");
         assert_fix_says(&found, "-v /sys:/sys:ro");
         // The limit does not apply to root in the initial user namespace.
-        facts.platform.sys_mounts = Fact::Known(Vec::new());
+        facts.platform.mounts = Fact::Known(Vec::new());
         facts.process.memlock_soft = Fact::Known(Some(65536));
         facts.process.capabilities = Fact::Known(1 << 14);
         assert_eq!(only("platform.container", &facts).fix, None);

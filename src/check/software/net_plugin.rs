@@ -47,21 +47,10 @@ fn judge(ctx: &Ctx<'_>, nccl: &Library, plugin: Option<&Library>) -> Judgement {
             .needs("NCCL_DEBUG=VERSION with a program that uses it");
     };
     let release = nccl.version.as_deref().unwrap_or_default();
-    let only_dma_buf = match version < DMA_BUF {
-        true => memory_path::dma_buf_alone(ctx),
-        false => Ok(false),
-    };
-    match only_dma_buf {
-        Ok(false) => {}
-        Ok(true) => {
-            let message = format!(
-                "NCCL {release} supports only nvidia-peermem, and on this machine only dma-buf works: it copies through the host."
-            );
-            return Judgement::broken(subject, message)
-                .evidence(&nccl.path, release)
-                .advice("Use NCCL 2.13.4 or later, or load nvidia-peermem.");
-        }
-        Err((why, area, source)) => return Judgement::unknown(subject, why, area, &source),
+    if version < DMA_BUF
+        && let Some(judgement) = without_dma_buf(ctx, nccl, release)
+    {
+        return judgement;
     }
     let Some(plugin) = plugin else {
         let pass = Judgement::pass(
@@ -122,6 +111,24 @@ fn judge(ctx: &Ctx<'_>, nccl: &Library, plugin: Option<&Library>) -> Judgement {
             &list
         },
     )
+}
+
+/// The judgement of an NCCL that registers no dma-bufs, where nvidia-peermem does not work or may not.
+fn without_dma_buf(ctx: &Ctx<'_>, nccl: &Library, release: &str) -> Option<Judgement> {
+    match memory_path::dma_buf_alone(ctx) {
+        Ok(false) => None,
+        Ok(true) => {
+            let message = format!(
+                "NCCL {release} supports only nvidia-peermem, and on this machine only dma-buf works: it copies through the host."
+            );
+            Some(
+                Judgement::broken(&nccl.path, message)
+                    .evidence(&nccl.path, release)
+                    .advice("Use NCCL 2.13.4 or later, or load nvidia-peermem."),
+            )
+        }
+        Err((why, area, source)) => Some(Judgement::unknown(&nccl.path, why, area, &source)),
+    }
 }
 
 /// The judgement if the plugin needs a later libfabric than the loader picks, by symbol versions.

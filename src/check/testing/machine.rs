@@ -357,7 +357,12 @@ pub fn machine() -> Facts {
         container_marks: Fact::Known(Vec::new()),
         lockdown: Fact::Known(Some("none".to_owned())),
         secure_boot: Fact::Known(None),
-        sys_mounts: Fact::Known(Vec::new()),
+        mounts: Fact::Known(vec![Mount {
+            at: "/dev/shm".to_owned(),
+            kind: "tmpfs".to_owned(),
+            read_only: false,
+            size: None,
+        }]),
         ..Platform::default()
     };
     facts

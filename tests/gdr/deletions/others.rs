@@ -59,10 +59,6 @@ const NOT_ASKED: &[(&str, &str)] = &[
         "an NVML that does not know the health",
     ),
     (
-        "/nvml",
-        "NVML was not asked: gpu.driver is unknown, and gpu.present is about the PCI bus",
-    ),
-    (
         "/network/answered/growth/rises/*",
         "no counter of this port rose",
     ),

@@ -102,6 +102,9 @@ impl Verdicts {
                 Some(now) if rank(*now) >= UNKNOWN => {}
                 Some(_) if self.is_newly_open(after, IDENTIFYING, part) => {}
                 Some(_) if id == "pcie.locality" && self.has_lost_a_port(after) => {}
+                // Without NVML it is about the PCI bus alone, and gpu.driver says so.
+                Some(_)
+                    if id == "gpu.present" && self.is_newly_open(after, &["gpu.driver"], part) => {}
                 Some(now) => better.push((
                     format!("{id} {before:?} -> {now:?}"),
                     format!("{part}: {} -> {}", self.messages[key], after.messages[key]),
