@@ -11,6 +11,7 @@ use crate::model::{Area, Fact, Kind, PciClass, Severity};
 const HANDLER: &str = "NVSHMEM_IBGDA_NIC_HANDLER";
 const PARAMS: &str = "/proc/driver/nvidia/params";
 const SOURCE: &str = "/proc/self/environ";
+const GDRAPI: &str = "libgdrapi.so.2";
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
 /// The harm that a variable's value does on this machine; `None` if it does none.
@@ -29,6 +30,14 @@ const VARIABLES: &[(&str, Effect)] = &[
     ("NCCL_IB_DISABLE", |ctx, value| {
         (number(value) == Some(1) && has_nic(ctx))
             .then(|| "keeps NCCL from this machine's NICs: it uses sockets".to_owned())
+    }),
+    ("NCCL_NET", net),
+    ("NCCL_GDRCOPY_ENABLE", |ctx, value| {
+        let libraries = ctx.facts.software.libraries.known()?;
+        let has_library = libraries.iter().any(|library| library.name == GDRAPI);
+        (number(value) == Some(1) && !has_library).then(|| {
+            "has no effect: NCCL loads libgdrapi, which is not installed, and goes on without it".to_owned()
+        })
     }),
     ("NCCL_NET_GDR_LEVEL", gdr_level),
     ("NCCL_NET_GDR_C2C", |ctx, value| {
@@ -139,6 +148,13 @@ pub fn environment(ctx: &Ctx<'_>) -> Vec<Judgement> {
             Some(match *name {
                 // No CUDA program works with it.
                 VISIBLE => judgement.weighing(Severity::Warn),
+                // The profile asks for what they switch off.
+                "NCCL_P2P_DISABLE" | "NCCL_P2P_LEVEL" if ctx.expectations.names("p2p") => {
+                    judgement.weighing(Severity::Error)
+                }
+                "NCCL_NET" if ctx.facts.rdma.known().is_some_and(Vec::is_empty) => {
+                    judgement.weighing(Severity::Warn)
+                }
                 _ => judgement,
             })
         })
@@ -167,9 +183,37 @@ pub fn environment(ctx: &Ctx<'_>) -> Vec<Judgement> {
 
 /// A variable whose effect depends on what cannot be read.
 fn undecided(ctx: &Ctx<'_>, variables: &BTreeMap<String, String>) -> Option<Judgement> {
-    let by_gpu = variables.get(HANDLER).is_some_and(|value| value == "gpu");
-    let why = doorbells_mapped(ctx).why().filter(|_| by_gpu)?;
-    Some(Judgement::unknown(HANDLER, why, Area::Proc, PARAMS))
+    let is = |name: &str, value: &str| {
+        variables
+            .get(name)
+            .is_some_and(|found| found.eq_ignore_ascii_case(value))
+    };
+    let unknown = |name: &str, why, area, source| Some(Judgement::unknown(name, why, area, source));
+    if let Some(why) = doorbells_mapped(ctx).why().filter(|_| is(HANDLER, "gpu")) {
+        return unknown(HANDLER, why, Area::Proc, PARAMS);
+    }
+    if let Some(why) = ctx.facts.rdma.why().filter(|_| is("NCCL_NET", "IB")) {
+        return unknown("NCCL_NET", why, Area::Sys, "/sys/class/infiniband");
+    }
+    let libraries = &ctx.facts.software.libraries;
+    let why = libraries.why().filter(|_| is("NCCL_GDRCOPY_ENABLE", "1"))?;
+    unknown("NCCL_GDRCOPY_ENABLE", why, Area::Files, GDRAPI)
+}
+
+/// NCCL v2.30.7-1, src/plugin/net.cc: it compares names without case, and stops if no network of the name starts.
+fn net(ctx: &Ctx<'_>, value: &str) -> Option<String> {
+    let is = |name: &str| value.eq_ignore_ascii_case(name);
+    // A software device is one for NCCL too.
+    let devices = ctx.facts.rdma.known()?;
+    match devices.is_empty() {
+        true if is("IB") => Some(
+            "selects NCCL's InfiniBand and RoCE network, and this machine has no RDMA device: NCCL does not start".to_owned(),
+        ),
+        false if is("Socket") && has_nic(ctx) => {
+            Some("keeps NCCL from this machine's NICs: it uses sockets".to_owned())
+        }
+        _ => None,
+    }
 }
 
 fn gpus(ctx: &Ctx<'_>) -> usize {
@@ -308,8 +352,10 @@ fn expandable(ctx: &Ctx<'_>, value: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::check::testing::{Edit, assert_says, gpu, machine, only, root_port};
-    use crate::model::{Fact, Facts, Outcome};
+    use crate::check::testing::{
+        Edit, assert_says, findings, gpu, machine, only, root_port, with_libraries,
+    };
+    use crate::model::{Fact, Facts, Outcome, Why};
 
     fn set(facts: &mut Facts, name: &str, value: &str) {
         facts.environment = Fact::Known([(name.to_owned(), value.to_owned())].into());
@@ -339,6 +385,13 @@ mod tests {
         for (facts, name, value, word) in [
             (two_gpus(), "NCCL_P2P_DISABLE", "1", "peer to peer"),
             (two_gpus(), "NCCL_IB_DISABLE", "1", "sockets"),
+            (two_gpus(), "NCCL_NET", "socket", "sockets"),
+            (
+                with_libraries(Vec::new()),
+                "NCCL_GDRCOPY_ENABLE",
+                "1",
+                "not installed",
+            ),
             (
                 two_gpus(),
                 "NCCL_NET_GDR_LEVEL",
@@ -407,10 +460,38 @@ mod tests {
     }
 
     #[test]
+    fn peer_to_peer_switched_off_fails_profile_p2p() {
+        let mut facts = two_gpus();
+        set(&mut facts, "NCCL_P2P_DISABLE", "1");
+        let found = findings("env.contradiction", &facts, &["p2p"]);
+        assert_eq!(found[0].outcome, Outcome::Fail);
+        let found = findings("env.contradiction", &facts, &["rdma"]);
+        assert_eq!(found[0].outcome, Outcome::Info);
+    }
+
+    #[test]
+    fn named_network_needs_a_device() {
+        let mut facts = machine();
+        set(&mut facts, "NCCL_NET", "IB");
+        facts.rdma = Fact::Known(Vec::new());
+        let found = only("env.contradiction", &facts);
+        assert_eq!(found.outcome, Outcome::Warn);
+        assert_says(&found, "no RDMA device");
+        facts.rdma = Fact::Unknown(Why::NotCovered);
+        assert_eq!(only("env.contradiction", &facts).outcome, Outcome::Unknown);
+        set(&mut facts, "NCCL_GDRCOPY_ENABLE", "1");
+        facts.software.libraries = Fact::Unknown(Why::Denied);
+        assert_eq!(only("env.contradiction", &facts).outcome, Outcome::Unknown);
+    }
+
+    #[test]
     fn harmless_values_pass() {
         for (facts, name, value) in [
             (machine(), "NCCL_P2P_DISABLE", "1"),
             (two_gpus(), "NCCL_P2P_DISABLE", "0"),
+            (two_gpus(), "NCCL_NET", "IB"),
+            (two_gpus(), "NCCL_NET", "AWS Libfabric"),
+            (with_libraries(Vec::new()), "NCCL_GDRCOPY_ENABLE", "0"),
             (two_gpus(), "NCCL_DMABUF_ENABLE", "0"),
             (two_gpus(), "NCCL_NET_GDR_LEVEL", "SYS"),
             (two_gpus(), "NCCL_NET_GDR_LEVEL", "PIX"),
