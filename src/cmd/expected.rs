@@ -155,6 +155,7 @@ fn nics(facts: &Facts, topology: &Topology<'_>) -> Vec<ProbedNic> {
             software: nic.software,
             numa: nic.numa.present().copied(),
             ports: ports.filter_map(port).collect(),
+            bonded: 1 + u32::try_from(facts.bonded_functions(device).len()).unwrap_or(0),
             best_of: gpus
                 .iter()
                 .copied()
@@ -272,6 +273,24 @@ mod tests {
             ]
         );
         assert!(functions(&facts, None).is_empty());
+    }
+
+    #[test]
+    fn a_port_of_the_card_without_an_rdma_device_may_be_bonded() {
+        let bonded = |facts: &Facts| nics(facts, &topo::topology(facts))[0].bonded;
+        let mut facts = machine();
+        assert_eq!(bonded(&facts), 1);
+        let mut sibling = facts.device_mut(NIC).clone();
+        sibling.bdf = bdf("0000:04:00.1");
+        facts.add(sibling);
+        assert_eq!(bonded(&facts), 2);
+        // A virtual function is no port.
+        facts.attributes_mut("0000:04:00.1").physical_function = Fact::Known(Some(bdf(NIC)));
+        assert_eq!(bonded(&facts), 1);
+        // Neither is a port that another driver holds.
+        facts.attributes_mut("0000:04:00.1").physical_function = Fact::Known(None);
+        facts.attributes_mut("0000:04:00.1").driver = Fact::Known(Some("vfio-pci".to_owned()));
+        assert_eq!(bonded(&facts), 1);
     }
 
     #[test]

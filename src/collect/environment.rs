@@ -9,7 +9,7 @@ use crate::world::{Files, MOST};
 
 const ENVIRONMENT: &str = "/proc/self/environ";
 
-const NAMES: [&str; 41] = [
+const NAMES: [&str; 43] = [
     "CUDA_DISABLE_IOMMU_ACS_P2P_CAPABILITY_CHECK",
     "CUDA_NIC_INTEROP",
     "CUDA_VISIBLE_DEVICES",
@@ -24,6 +24,7 @@ const NAMES: [&str; 41] = [
     "MV2_USE_GPUDIRECT",
     "MV2_USE_SHARED_MEM",
     "NCCL_DMABUF_ENABLE",
+    "NCCL_GDRCOPY_ENABLE",
     "NCCL_GIN_ENABLE",
     "NCCL_GIN_TYPE",
     "NCCL_IB_DATA_DIRECT",
@@ -31,6 +32,7 @@ const NAMES: [&str; 41] = [
     "NCCL_IB_GID_INDEX",
     "NCCL_IB_TC",
     "NCCL_IGNORE_DISABLED_P2P",
+    "NCCL_NET",
     "NCCL_NET_GDR_C2C",
     "NCCL_NET_GDR_LEVEL",
     "NCCL_NET_GDR_READ",

@@ -213,13 +213,22 @@ pub fn second_pass(
 
 /// Looks in the IOMMU groups for functions without a link to theirs.
 fn find_groups(files: &dyn Files, devices: &mut [PciDevice]) {
-    let mut attributes = devices
-        .iter()
-        .filter_map(|device| device.attributes.as_ref());
-    if !attributes.any(|attributes| attributes.iommu_group.is_absent()) {
+    let is_any = |is: fn(&Fact<Option<u32>>) -> bool| {
+        let mut attributes = devices
+            .iter()
+            .filter_map(|device| device.attributes.as_ref());
+        attributes.any(|attributes| is(&attributes.iommu_group))
+    };
+    if !is_any(Fact::is_absent) {
         return;
     }
-    let members = members(files);
+    let members = match members(files) {
+        // Other functions have their links: this source has links, but does not list the members of groups.
+        Fact::Unknown(Why::NotCovered) if is_any(|group| group.present().is_some()) => {
+            Fact::Known(BTreeMap::new())
+        }
+        members => members,
+    };
     for device in devices {
         if let Some(attributes) = &mut device.attributes
             && attributes.iommu_group.is_absent()

@@ -125,6 +125,40 @@ impl Facts {
         is_virtual.then_some(VirtualFunction { physical_function })
     }
 
+    /// Functions of a NIC's card that are ports without an RDMA device of their own: with RoCE LAG (mlx5) one device serves all ports of a
+    /// bond. Such a function may also have RDMA switched off, so this is an upper bound.
+    pub fn bonded_functions(&self, nic: &RdmaDevice) -> Vec<Bdf> {
+        let (Some(own), Fact::Known(all)) = (nic.place.present(), &self.rdma) else {
+            return Vec::new();
+        };
+        let driver = |device: &PciDevice| {
+            let attributes = device.attributes.as_ref()?;
+            attributes.driver.present().cloned()
+        };
+        let Some(card) = self.device(*own) else {
+            return Vec::new();
+        };
+        if self.virtual_function(nic).is_some() || driver(card).as_deref() != Some("mlx5_core") {
+            return Vec::new();
+        }
+        let is_port = |device: &&PciDevice| {
+            let attributes = device.attributes.as_ref();
+            device.bdf != *own
+                && (device.bdf.domain, device.bdf.bus, device.bdf.device)
+                    == (own.domain, own.bus, own.device)
+                && device.ids == card.ids
+                && driver(device).as_deref() == Some("mlx5_core")
+                && attributes.is_some_and(|attributes| attributes.physical_function.is_absent())
+        };
+        let has_device = |bdf: Bdf| all.iter().any(|nic| nic.place.present() == Some(&bdf));
+        let ports = self
+            .devices()
+            .iter()
+            .filter(is_port)
+            .map(|device| device.bdf);
+        ports.filter(|bdf| !has_device(*bdf)).collect()
+    }
+
     /// NVIDIA GPUs on the bus, by address.
     pub fn gpus(&self) -> impl Iterator<Item = &PciDevice> {
         self.devices()

@@ -152,6 +152,11 @@ impl Ids {
             )
     }
 
+    /// An Elastic Fabric Adapter. Linux v6.12, drivers/infiniband/hw/efa/efa_main.c: 1d0f:efa0 to efa3; efa4 is the next generation.
+    pub fn is_efa(&self) -> bool {
+        self.vendor == 0x1d0f && matches!(self.device, Some(0xefa0..=0xefa4))
+    }
+
     /// An NVIDIA display function older than Pascal: Fermi, Kepler, Maxwell.
     ///
     /// By pci.ids Pascal's device ids are 0x15f0 to 0x15ff (GP100) and 0x1b00 to 0x1d7f, and those of Volta and later lie

@@ -194,6 +194,10 @@ pub struct ProbedEnd {
     pub rdma_path: Option<RdmaPath>,
     /// Bandwidth of the port in one direction, bytes per second; null if unknown or a software device.
     pub rate: Option<u64>,
+    /// Ports that may be behind it as a bond (RoCE LAG), if there are several: a queue pair uses one of them, all together carry so many
+    /// times `rate`.
+    #[serde(default)]
+    pub bonded_ports: Option<u32>,
 }
 
 /// A Data Direct function, as libmlx5 names it (`mlx5dv_get_data_direct_sysfs_path`).

@@ -67,6 +67,8 @@ pub struct ProbedNic {
     pub numa: Option<u32>,
     /// The active ports: number, and rate in one direction, bytes/s.
     pub ports: Vec<(u8, Option<u64>)>,
+    /// Ports of the bond behind an Ethernet port; 1 without a bond, 0 for a device that sysfs does not show.
+    pub bonded: u32,
     /// The GPUs whose nearest NIC it is.
     pub best_of: Vec<Bdf>,
     /// Path to each GPU.

@@ -2,6 +2,7 @@
 
 mod acs;
 mod classify;
+mod forced_pcie;
 mod forest;
 mod hardware;
 mod limits;
@@ -17,6 +18,10 @@ mod topology;
 mod tests;
 
 pub use acs::{Redirect, redirects, verb};
+pub use forced_pcie::{
+    Demand, ForcedPcie, Missing, forced_pcie, has_override as forced_pcie_has_override, is_efa,
+    remedy as forced_pcie_remedy,
+};
 pub use forest::{Forest, Role};
 pub use hardware::hardware;
 pub use limits::{MAX_PATHS, MAX_ROWS};

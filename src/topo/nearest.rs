@@ -140,16 +140,8 @@ impl<'t> Partners<'t> {
         let bridges = place.bridges.as_slice();
         match level {
             0 => {
-                // The same function; a coherent GPU and the NICs of its socket; at most one bridge between.
+                // The same function; at most one bridge between.
                 let mut found = vec![end.bdf.and_then(|bdf| self.by_function.get(&bdf))];
-                if let Fact::Known(Some(node)) = end.numa {
-                    let by_socket = if coherent {
-                        &self.by_node
-                    } else {
-                        &self.coherent
-                    };
-                    found.push(by_socket.get(&node));
-                }
                 for chain in (1..=bridges.len()).rev().take(2) {
                     let chain = (place.root, &bridges[..chain]);
                     found.extend([self.below.get(&chain), self.below_a_child.get(&chain)]);
@@ -161,12 +153,19 @@ impl<'t> Partners<'t> {
                 let found = first.and_then(|first| self.below_the_root.get(&first));
                 found.into_iter().map(Vec::as_slice).collect()
             }
-            2 => self
-                .rooted
-                .get(&place.root)
-                .into_iter()
-                .map(Vec::as_slice)
-                .collect(),
+            2 => {
+                // One host bridge; a coherent GPU and the NICs of its socket.
+                let mut found = vec![self.rooted.get(&place.root)];
+                if let Fact::Known(Some(node)) = end.numa {
+                    let by_socket = if coherent {
+                        &self.by_node
+                    } else {
+                        &self.coherent
+                    };
+                    found.push(by_socket.get(&node));
+                }
+                found.into_iter().flatten().map(Vec::as_slice).collect()
+            }
             3 if self.has_one_node() => vec![self.all.as_slice()],
             3 => {
                 let found = end

@@ -2,9 +2,9 @@
 
 use std::cmp::Reverse;
 
-use super::Topology;
 use super::classify::bridges_in_common;
 use super::nearest::Partners;
+use super::{ForcedPcie, Topology, forced_pcie, forced_pcie_remedy};
 use crate::model::Order as _;
 use crate::model::{Bdf, Fact, Facts, Kind, Match, PciClass, Row, Verdict};
 
@@ -100,6 +100,11 @@ fn one(
         };
     }
     let (verdict, reason) = judge(me, partner, pick.class);
+    let forced = forced(topology, row, pick.row);
+    let (verdict, reason) = match &forced {
+        Some((verdict, denied)) => (*verdict, format!("{}, {denied}", pick.class.letters())),
+        None => (verdict, reason),
+    };
     let reason = format!("{} to {}: {reason}", me.name, partner.name);
     Match {
         row,
@@ -116,6 +121,7 @@ fn one(
         },
         advice: match down {
             Some(down) => Some(port_advice(&topology.rows[down.row])),
+            None if forced.is_some() => Some(forced_pcie_remedy(topology.facts).to_owned()),
             None => (verdict == Verdict::Bad).then(|| advice(topology.facts, me, partner)),
         },
     }
@@ -221,9 +227,9 @@ fn candidate(topology: &Topology<'_>, legs: &[Leg], row: usize, at: usize) -> Op
     Some(Candidate {
         row: at,
         distance: match class {
-            _ if by_socket(me, other) => 0,
             PciClass::Pix => 0,
             PciClass::Pxb => 1,
+            _ if by_socket(me, other) => DISTANCE_OF_PHB,
             PciClass::Phb => DISTANCE_OF_PHB,
             PciClass::Node => 3,
             PciClass::Sys => 4,
@@ -288,6 +294,32 @@ fn bandwidth(topology: &Topology<'_>, legs: &[Leg], a: usize, b: usize) -> u64 {
 fn by_socket(a: &Row, b: &Row) -> bool {
     (a.coherent || b.coherent)
         && matches!((&a.numa, &b.numa), (Fact::Known(Some(a)), Fact::Known(Some(b))) if a == b)
+}
+
+/// The verdict on a pair whose GPU memory the driver does not map, or may not map, as the pair's software asks.
+fn forced(topology: &Topology<'_>, me: usize, partner: usize) -> Option<(Verdict, String)> {
+    let (gpu, nic) = match topology.rows[me].kind {
+        Kind::Gpu => (me, partner),
+        Kind::Nic | Kind::Nvme => (partner, me),
+    };
+    let demand = topology.forced_mapping(gpu, nic).known().copied()??;
+    let answer = forced_pcie(topology.facts, topology.rows[gpu].bdf?, demand.function).ok()??;
+    let version = topology.facts.driver.version();
+    let driver = version.present().map_or("", String::as_str);
+    let by = demand.by;
+    match answer {
+        ForcedPcie::Allowed => None,
+        ForcedPcie::Denied => Some((
+            Verdict::Bad,
+            format!("driver {driver} denies the forced PCIe mapping that {by} asks for"),
+        )),
+        ForcedPcie::Unproven => Some((
+            Verdict::Unknown,
+            format!(
+                "whether driver {driver} allows the forced PCIe mapping that {by} asks for is unknown"
+            ),
+        )),
+    }
 }
 
 fn judge(me: &Row, partner: &Row, class: PciClass) -> (Verdict, String) {

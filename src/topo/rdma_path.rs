@@ -1,10 +1,18 @@
 //! The path that a NIC is expected to take to a GPU's memory, as NCCL chooses it: Data Direct, NVLink-C2C or PCI Express.
 
 use super::classify::class;
+use super::forced_pcie::{Demand, is_efa};
 use super::topology::{Topology, end_of};
 use crate::model::{
     Bdf, Fact, Facts, Ids, Kind, PciClass, RdmaPath, Row, VerbsOutcome, VerbsTrial, Why,
 };
+
+/// aws-ofi-nccl exports each buffer of its own with `CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE` (src/nccl_ofi_cuda.cpp, since
+/// August 2025), and without its flush buffer NCCL has no GPUDirect RDMA.
+const EFA: &str = "NCCL's plugin for EFA (aws-ofi-nccl)";
+
+/// NCCL v2.30.7-1, src/graph/paths.cc: on systems with NVLink-C2C the mapping is forced unless the path is P2C.
+const NCCL: &str = "NCCL";
 
 impl Topology<'_> {
     /// The expected path between a GPU and a NIC, in either order; unknown if a fact that decides it is missing, and for a software NIC.
@@ -38,6 +46,29 @@ impl Topology<'_> {
         is_below.map(|is_below| match is_below {
             true => RdmaPath::Pcie,
             false => RdmaPath::C2c,
+        })
+    }
+
+    /// What asks for the forced mapping of a GPU's memory for a NIC; none if the default mapping serves it, or if the GPU is not coherent.
+    pub fn forced_mapping(&self, gpu: usize, nic: usize) -> Fact<Option<Demand>> {
+        let (Some(gpu_row), Some(nic_row)) = (self.rows.get(gpu), self.rows.get(nic)) else {
+            return Fact::Unknown(Why::NotCovered);
+        };
+        let Some(function) = nic_row.bdf.filter(|_| gpu_row.coherent) else {
+            return Fact::Known(None);
+        };
+        if self.device(nic).is_some_and(is_efa) {
+            // NCCL does not use GPUDirect RDMA across sockets.
+            return match (&gpu_row.numa, &nic_row.numa) {
+                (Fact::Known(Some(a)), Fact::Known(Some(b))) if a != b => Fact::Known(None),
+                _ => Fact::Known(Some(Demand { by: EFA, function })),
+            };
+        }
+        self.rdma_path(gpu, nic).and_then(|path| match path {
+            RdmaPath::C2c => Fact::Known(None),
+            RdmaPath::Pcie => Fact::Known(Some(Demand { by: NCCL, function })),
+            RdmaPath::DataDirect => data_direct(self.facts, nic_row)
+                .map(|function| function.map(|function| Demand { by: NCCL, function })),
         })
     }
 

@@ -179,8 +179,8 @@ fn rank(topology: &Topology<'_>, me: usize, other: usize) -> Option<(u8, u64)> {
     });
     let distance = match class {
         PciClass::Pix => 0,
-        _ if by_socket => 0,
         PciClass::Pxb => 1,
+        _ if by_socket => 2,
         PciClass::Phb => 2,
         PciClass::Node => 3,
         PciClass::Sys => 4,

@@ -36,6 +36,7 @@ pub const CHECKS: &[Check] = &[
         ],
         explained_by: &[
             "gpu.driver",
+            "param.grdma-topo",
             "peermem.buildable",
             "peermem.legacy",
             "rdma.mixed-stack",

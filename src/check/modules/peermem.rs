@@ -5,8 +5,9 @@
 use super::buildable;
 use crate::check::memory_path::{CLIENTS, MODULE, PathState, dma_buf, peer_memory};
 use crate::check::version::{self, Generation};
-use crate::check::{Ctx, Judgement, Rule, nics};
-use crate::model::{Area, Fact, RdmaDevice};
+use crate::check::{Ctx, Judgement, Rule, nics, passthrough};
+use crate::model::{Area, Fact, Ids, RdmaDevice};
+use crate::topo::{ForcedPcie, forced_pcie, forced_pcie_remedy, is_efa};
 
 /// One judgement for each NIC.
 pub fn peermem(ctx: &Ctx<'_>) -> Vec<Judgement> {
@@ -37,6 +38,13 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
     let dma_buf = dma_buf(ctx, &provider);
     let subject = nic.name.clone();
     let judgement = match (&peermem, &dma_buf) {
+        (PathState::Closed(_) | PathState::Unknown(..), PathState::Open(_))
+            if is_denied_to_plugin(ctx, nic) =>
+        {
+            let message = "GPU memory is reachable through the default mapping of a dma-buf alone: the driver denies the forced PCIe \
+                 mapping that NCCL's plugin for EFA (aws-ofi-nccl) asks for (param.grdma-topo).";
+            Judgement::broken(subject, message).advice(forced_pcie_remedy(ctx.facts))
+        }
         (PathState::Open(_), PathState::Open(_)) => Judgement::pass(
             subject,
             "Both memory paths to GPU memory should work: nvidia-peermem and dma-buf.",
@@ -76,6 +84,20 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
             "/proc/driver/nvidia/version, osrelease, the NIC's driver",
             describe(&dma_buf),
         )
+}
+
+/// True if the driver denies an EFA the mapping that its plugin for NCCL asks for, for every coherent GPU, and there is no other GPU.
+fn is_denied_to_plugin(ctx: &Ctx<'_>, nic: &RdmaDevice) -> bool {
+    let function = nic.place.present().and_then(|bdf| ctx.facts.device(*bdf));
+    let Some(function) = function.filter(|function| is_efa(function)) else {
+        return false;
+    };
+    let mut gpus = passthrough::own_gpus(ctx.facts).peekable();
+    gpus.peek().is_some()
+        && gpus.all(|gpu| {
+            gpu.ids.known().is_some_and(Ids::is_coherent_gpu)
+                && forced_pcie(ctx.facts, gpu.bdf, function.bdf) == Ok(Some(ForcedPcie::Denied))
+        })
 }
 
 /// Advice on how to enable nvidia-peermem. Loading it helps only if it can be loaded and is not.

@@ -1,5 +1,7 @@
 //! param.grdma-topo: the driver allows NIC access to GPU memory for this topology.
 
+mod coherent;
+
 use super::PARAMS;
 use crate::check::{Ctx, Judgement, nics, passthrough, unknown_if, version, words};
 use crate::model::{Area, Bdf, Fact, Facts, Ids, PciDevice};
@@ -26,7 +28,21 @@ pub fn grdma_topo(ctx: &Ctx<'_>) -> Vec<Judgement> {
             )];
         }
     };
-    if numbers(&driver) < SINCE.to_vec() {
+    let (gpus, coherent): (Vec<&PciDevice>, Vec<&PciDevice>) = passthrough::own_gpus(ctx.facts)
+        .partition(|gpu| !gpu.ids.known().is_some_and(Ids::is_coherent_gpu));
+    let mut judgements = match coherent.is_empty() {
+        true => Vec::new(),
+        false => coherent::judge(ctx, &coherent),
+    };
+    if !gpus.is_empty() || coherent.is_empty() {
+        judgements.extend(others(ctx, &driver, &gpus));
+    }
+    judgements
+}
+
+/// GPUs that are not coherent with the CPU.
+fn others(ctx: &Ctx<'_>, driver: &str, gpus: &[&PciDevice]) -> Vec<Judgement> {
+    if version::numbers(driver) < SINCE.to_vec() {
         let message =
             format!("Driver {driver} does not check the root complex: drivers since 580.65.06 do.");
         return vec![Judgement::skip("driver", message)];
@@ -35,18 +51,12 @@ pub fn grdma_topo(ctx: &Ctx<'_>) -> Vec<Judgement> {
         Fact::Known(chipset) => chipset,
         Fact::Unknown(why) => return vec![Judgement::unknown("driver", why, Area::Sys, DEVICES)],
     };
-    let (gpus, coherent): (Vec<&PciDevice>, Vec<&PciDevice>) = passthrough::own_gpus(ctx.facts)
-        .partition(|gpu| !gpu.ids.known().is_some_and(Ids::is_coherent_gpu));
-    if gpus.is_empty() && coherent.is_empty() {
-        return vec![Judgement::skip("driver", "There is no GPU.")];
-    }
     if gpus.is_empty() {
-        let message = "These GPUs' memory is coherent with the CPU: the driver allows NIC access for every topology.";
-        return vec![Judgement::pass("driver", message).evidence(DEVICES, devices(&coherent))];
+        return vec![Judgement::skip("driver", "There is no GPU.")];
     }
     match overridden(ctx) {
         Some(judgement) => vec![judgement],
-        None => judge(ctx, &gpus, chipset),
+        None => judge(ctx, gpus, chipset),
     }
 }
 
@@ -147,7 +157,7 @@ fn one(ctx: &Ctx<'_>, gpu: &PciDevice, nics: &[Bdf], chipset: &str) -> Judgement
         )
         .advice(
             "Put GPU and NIC below one PCIe switch; NVreg_GrdmaPciTopoCheckOverride=1 makes the \
-                 driver try anyway, and may bring the machine down with bus errors.",
+                 driver map the memory anyway, and may bring the machine down with bus errors.",
         ),
         (false, true, _) => Judgement::pass(subject, format!("This GPU shares a bridge with {}.", named(&shared))),
         (false, false, _) => Judgement::pass(
@@ -187,17 +197,6 @@ fn chipset(facts: &Facts) -> Fact<Option<&'static str>> {
             (None, None, false) => Fact::Known(None),
         }
     })
-}
-
-fn devices(gpus: &[&PciDevice]) -> String {
-    words::list(gpus.iter().filter_map(|gpu| gpu.ids.known()))
-}
-
-fn numbers(version: &str) -> Vec<u32> {
-    version
-        .split('.')
-        .map_while(|part| part.parse().ok())
-        .collect()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Ctx, boot, is_arm, is_grace, or_skip, own};
-use crate::check::{Judgement, nics, unknown_if, words};
+use crate::check::{Judgement, nics, unknown_if, version, words};
 use crate::model::{Area, Bdf, Fact, Kind, Row, Severity, Why};
 
 /// What the IOMMU does to a device's addresses.
@@ -151,6 +151,8 @@ fn judge(ctx: &Ctx<'_>, row: &Row, bdf: Bdf, group: u32, kind: &str) -> Judgemen
             "The IOMMU translates this GPU's addresses: CUDA's peer to peer over PCI Express is not supported with translation on bare metal, and may lose data silently{doubt}."
         );
         Judgement::broken(subject, message).weighing(Severity::Error)
+    } else if let Some(unproven) = unproven(ctx) {
+        Judgement::broken(subject, unproven).weighing(Severity::Warn)
     } else if arm {
         let message = "The SMMU translates this device's addresses: GPUDirect RDMA works, with a translation for each transfer.";
         Judgement::info(subject, message)
@@ -174,6 +176,22 @@ fn judge(ctx: &Ctx<'_>, row: &Row, bdf: Bdf, group: u32, kind: &str) -> Judgemen
         None => judgement,
     };
     remedy(ctx, judgement, arm)
+}
+
+/// NVIDIA/open-gpu-kernel-modules issue 1324: driver 595.84 on kernel 7.0 gave importers of a dma-buf untranslated BAR addresses, and the
+/// IOMMU discarded their writes.
+fn unproven(ctx: &Ctx<'_>) -> Option<String> {
+    let driver = version::driver(ctx.facts);
+    let driver = driver
+        .present()
+        .filter(|driver| version::branch(driver) >= Some(595))?;
+    let release = ctx.facts.kernel.release.known()?;
+    (version::kernel(release)? >= (7, 0)).then(|| {
+        format!(
+            "The IOMMU translates this device's addresses, and with driver 595 on kernel 7.0 it discarded a NIC's writes to GPU memory without \
+             an error: GPUDirect RDMA with driver {driver} on {release} is unproven. 'gdr probe rdma' proves it."
+        )
+    })
 }
 
 fn remedy(ctx: &Ctx<'_>, judgement: Judgement, arm: bool) -> Judgement {

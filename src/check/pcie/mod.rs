@@ -95,6 +95,7 @@ pub const CHECKS: &[Check] = &[
         references: &[
             "https://docs.kernel.org/arch/x86/iommu.html",
             "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+            "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/1324",
         ],
         explained_by: &[],
         reads: &[Source::NvLinks],

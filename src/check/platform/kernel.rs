@@ -1,7 +1,7 @@
 //! platform.kernel: GPUDirect features by kernel release. Vendors backport some of them.
 
 use crate::check::{Ctx, Judgement, version};
-use crate::model::{Area, Fact, Why};
+use crate::model::{Area, Fact, Severity, Why};
 
 const SOURCE: &str = "/proc/sys/kernel/osrelease";
 
@@ -15,6 +15,9 @@ const FEATURES: [((u32, u32), &str); 3] = [
 const DMA_BUF: (u32, u32) = (5, 12);
 /// Releases in which config_acs= fails for more than one device.
 const CONFIG_ACS_FAILS: [(u32, u32); 2] = [(6, 11), (6, 14)];
+
+/// The kernel without `.map_resource` in `struct dma_map_ops`: 14cb413af00c, posted in October 2025 after 6.18-rc1.
+const MAP_PHYS: (u32, u32) = (6, 19);
 
 pub fn kernel(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let release = match &ctx.facts.kernel.release {
@@ -56,13 +59,69 @@ pub fn kernel(ctx: &Ctx<'_>) -> Vec<Judgement> {
         false => Judgement::broken("machine", message)
             .advice("Use nvidia-peermem, or a kernel of 5.12 or later."),
     };
-    vec![judgement.evidence(SOURCE, release)]
+    let mut judgements = vec![judgement.evidence(SOURCE, release)];
+    if numbers >= MAP_PHYS {
+        judgements.extend(map_phys(ctx, release));
+    }
+    judgements
+}
+
+/// The driver's modules against a kernel without `.map_resource`.
+fn map_phys(ctx: &Ctx<'_>, release: &str) -> Option<Judgement> {
+    const VERSION: &str = "/sys/module/nvidia/version";
+    let driver = match version::driver(ctx.facts) {
+        Fact::Known(driver) => driver?,
+        Fact::Unknown(why) => {
+            return Some(Judgement::unknown("driver", why, Area::Sys, VERSION));
+        }
+    };
+    let judgement = match has_map_phys(&driver) {
+        Some(true) => Judgement::pass(
+            "driver",
+            format!("Driver {driver} knows the DMA operations of kernel 6.19 (.map_phys)."),
+        ),
+        Some(false) => Judgement::broken(
+            "driver",
+            format!(
+                "Driver {driver} needs .map_resource of the kernel's DMA operations, which kernel 6.19 replaced by .map_phys: it runs on \
+                 {release} only if somebody patched its modules, and mappings of GPU memory for NICs are then unproven."
+            ),
+        )
+        .advice("Install driver 580.126.09, 590.48.01, 595.44.02 or a later one of these branches.")
+        .weighing(Severity::Warn),
+        None => Judgement::undetermined(
+            "driver",
+            format!("Whether driver {driver} knows the DMA operations of kernel 6.19 (.map_phys) is in no published source."),
+        )
+        .needs("gdr probe rdma")
+        .weighing(Severity::Info),
+    };
+    Some(judgement.evidence(VERSION, driver))
+}
+
+/// Whether a driver's modules use `.map_phys` where the kernel has it (conftest.sh: dma_map_ops_has_map_phys); unknown for releases
+/// that are newer than the tags of NVIDIA/open-gpu-kernel-modules that were read, and for 535, whose modules are elsewhere.
+fn has_map_phys(driver: &str) -> Option<bool> {
+    let numbers = version::numbers(driver);
+    let before = |limit: [u32; 3]| numbers.as_slice() < limit.as_slice();
+    match numbers.first()? {
+        535 => None,
+        ..570 => Some(false),
+        570 if before([570, 211, 2]) => Some(false),
+        570 => None,
+        571..580 => Some(false),
+        580 if before([580, 94, 16]) => Some(false),
+        580 if before([580, 95, 0]) => Some(true),
+        580 => Some(!before([580, 126, 9])),
+        581..=590 => Some(!before([590, 48, 1])),
+        _ => Some(true),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{assert_says, machine, only};
+    use crate::check::testing::{assert_says, findings, machine, only};
     use crate::model::{Facts, Outcome};
 
     #[test]
@@ -95,5 +154,40 @@ mod tests {
         assert_eq!(only("platform.kernel", &facts).outcome, Outcome::Unknown);
         facts.kernel.release = Fact::Known("custom".to_owned());
         assert_eq!(only("platform.kernel", &facts).outcome, Outcome::Unknown);
+    }
+
+    /// `git grep map_phys TAG -- kernel-open/nvidia/nv-dma.c` at these tags of NVIDIA/open-gpu-kernel-modules.
+    #[test]
+    fn drivers_know_map_phys() {
+        for (driver, expected) in [
+            ("570.211.01", Outcome::Warn),
+            ("575.64.05", Outcome::Warn),
+            ("580.94.13", Outcome::Warn),
+            ("580.94.16", Outcome::Pass),
+            ("580.94.18", Outcome::Pass),
+            ("580.95.05", Outcome::Warn),
+            ("580.119.02", Outcome::Warn),
+            ("580.126.09", Outcome::Pass),
+            ("580.142", Outcome::Pass),
+            ("590.44.01", Outcome::Warn),
+            ("590.48.01", Outcome::Pass),
+            ("595.44.02", Outcome::Pass),
+            ("570.300.01", Outcome::Unknown),
+        ] {
+            let mut facts = machine();
+            facts.kernel.release = Fact::Known("7.0.0-30-generic".to_owned());
+            facts.driver.module_version = Fact::Known(Some(driver.to_owned()));
+            let found = findings("platform.kernel", &facts, &[]);
+            assert_eq!(found.len(), 2, "{found:?}");
+            assert_eq!(found[1].outcome, expected, "{driver}");
+            facts.kernel.release = Fact::Known("6.18.44".to_owned());
+            assert_eq!(only("platform.kernel", &facts).outcome, Outcome::Pass);
+        }
+        let mut facts = machine();
+        facts.kernel.release = Fact::Known("6.19.1".to_owned());
+        facts.driver.module_version = Fact::Unknown(Why::Denied);
+        facts.driver.version_line = Fact::Unknown(Why::Denied);
+        let found = findings("platform.kernel", &facts, &[]);
+        assert_eq!(found[1].outcome, Outcome::Unknown);
     }
 }

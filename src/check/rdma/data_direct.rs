@@ -1,7 +1,8 @@
 //! rdma.data-direct: the Data Direct functions of ConnectX-8, a second path to GPU memory.
 
 use crate::check::{Ctx, Judgement, or_skip, unidentified, words};
-use crate::model::{Area, Bdf, Fact, Ids, PciDevice, Why};
+use crate::model::{Area, Bdf, Fact, Ids, PciDevice};
+use crate::topo::{ForcedPcie, Missing, forced_pcie, forced_pcie_remedy};
 
 /// One judgement for each Data Direct function.
 pub fn data_direct(ctx: &Ctx<'_>) -> Vec<Judgement> {
@@ -50,46 +51,53 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice, coherent: &[&PciDevice]) -> Judgemen
             "A Data Direct function: useful only with GPUs that are coherent with the CPU.",
         );
     }
-    let source = format!("/sys/bus/pci/devices/{}/iommu_group", device.bdf);
-    let own = match group(device) {
-        Fact::Known(group) => group,
-        Fact::Unknown(why) => return Judgement::unknown(name, why, Area::Sys, &source),
-    };
-    let mut with = Vec::<Bdf>::new();
+    let (mut with, mut unproven, mut unknown) = (Vec::<Bdf>::new(), false, None);
     for gpu in coherent {
-        match group(gpu) {
-            Fact::Known(theirs) if theirs == own && own.is_some() => with.push(gpu.bdf),
-            Fact::Known(_) => {}
-            Fact::Unknown(why) => {
-                return Judgement::unknown(
-                    name,
-                    why,
-                    Area::Sys,
-                    &format!("/sys/bus/pci/devices/{}/iommu_group", gpu.bdf),
-                );
-            }
+        match forced_pcie(ctx.facts, gpu.bdf, device.bdf) {
+            Ok(Some(ForcedPcie::Allowed)) => with.push(gpu.bdf),
+            Ok(Some(ForcedPcie::Unproven)) => unproven = true,
+            Ok(Some(ForcedPcie::Denied) | None) => {}
+            Err(missing) => unknown = Some(missing),
         }
     }
-    let value = own.map_or_else(|| "none".to_owned(), |group| group.to_string());
-    match with.is_empty() {
+    if let (true, Some(Missing { why, area, source })) = (with.is_empty(), unknown) {
+        return Judgement::unknown(name, why, area, &source);
+    }
+    let judgement = match with.is_empty() {
         false => {
             let gpus = words::list(with.into_iter().map(|bdf| words::device(ctx, bdf)));
-            Judgement::pass(name, format!("A Data Direct function in one IOMMU group with {gpus}."))
+            Judgement::pass(
+                name,
+                format!("A Data Direct function for which the driver maps the memory of {gpus} over PCI Express."),
+            )
         }
+        true if unproven => Judgement::undetermined(
+            name,
+            "A Data Direct function: whether this driver maps GPU memory for it over PCI Express is in no published source.",
+        )
+        .needs("gdr probe rdma"),
         true => Judgement::broken(
             name,
-            "A Data Direct function in no GPU's IOMMU group: the driver does not map GPU memory for it, and the data goes \
-             through the CPU.",
+            "A Data Direct function for which the driver maps no GPU's memory over PCI Express: they are not in one IOMMU group, and \
+             the data goes through the CPU.",
         )
-        .advice("Run rdma_topo check as root, and add the ACS setting that it prints to the kernel command line."),
-    }
-    .evidence(source, value)
+        .advice(format!(
+            "Run rdma_topo check as root, and add the ACS setting that it prints to the kernel command line. Or: {}",
+            forced_pcie_remedy(ctx.facts)
+        )),
+    };
+    judgement.evidence(
+        format!("/sys/bus/pci/devices/{}/iommu_group", device.bdf),
+        group(device),
+    )
 }
 
-fn group(device: &PciDevice) -> Fact<Option<u32>> {
-    match &device.attributes {
-        Some(attributes) => attributes.iommu_group.clone(),
-        None => Fact::Unknown(Why::NotCovered),
+fn group(device: &PciDevice) -> String {
+    let attributes = device.attributes.as_ref();
+    match attributes.map(|attributes| &attributes.iommu_group) {
+        Some(Fact::Known(Some(group))) => group.to_string(),
+        Some(Fact::Known(None)) => "none".to_owned(),
+        Some(Fact::Unknown(_)) | None => "unknown".to_owned(),
     }
 }
 

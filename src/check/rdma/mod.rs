@@ -285,17 +285,18 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "rdma.data-direct",
-        rule: "A ConnectX-8 Data Direct function shares its IOMMU group with a coherent GPU.",
-        sources: "PCI functions 15b3:2100, iommu_group",
+        rule: "The driver maps a coherent GPU's memory for a ConnectX-8 Data Direct function over PCI Express.",
+        sources: "PCI functions 15b3:2100, iommu_group, driver version, /proc/driver/nvidia/params",
         severity: Severity::Info,
         why: "On Grace Blackwell the Data Direct function writes to GPU memory over PCI Express \
-            instead of through the CPU. The driver maps memory for it only if both are in one \
-            IOMMU group.",
+            instead of through the CPU. The driver maps memory for it if both are in one IOMMU group or in none, or, \
+            before 595, if NVreg_GrdmaPciTopoCheckOverride=1.",
         remedy: "Set the ACS bits that rdma_topo prints for Data Direct on the kernel command line \
             (pci=config_acs=...).",
         references: &[
             "https://docs.nvidia.com/multi-node-nvlink-systems/grace-blackwell-cx8-gpudirect-rdma-guide/",
             "https://github.com/linux-rdma/rdma-core/blob/v64.0/kernel-boot/rdma_topo",
+            "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/595.45.04/kernel-open/nvidia/nv-pci.c",
         ],
         explained_by: &[],
         reads: &[],

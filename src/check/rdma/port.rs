@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{CLASS, each_port, subject};
-use crate::check::{Ctx, Judgement};
+use crate::check::{Ctx, Judgement, words};
 use crate::model::{
     Area, Fact, GidReach, Kind, RdmaDevice, RdmaGid, RdmaPort, VerbsOutcome, VerbsPort, VerbsTrial,
     Verdict,
@@ -83,6 +83,14 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort, wanted: &Wanted<'_>) 
     let mut judgement = judgement.evidence(format!("{path}/state"), state);
     if let Fact::Known(rate) = &port.rate {
         judgement = judgement.evidence(format!("{path}/rate"), rate);
+        let others = ctx.facts.bonded_functions(nic);
+        if !others.is_empty() && (state.as_str(), layer) == ("ACTIVE", "Ethernet") {
+            let (ports, others) = (others.len() + 1, words::list(others));
+            let bond = format!(
+                "if bonded with {others}, which has no RDMA device: {ports} times this rate, one port's for each queue pair"
+            );
+            judgement = judgement.evidence(format!("{path}/rate (RoCE LAG)"), bond);
+        }
     }
     match verbs.and_then(|verbs| verbs.active_mtu) {
         // The MTU is meaningless unless the port is active.

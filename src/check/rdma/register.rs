@@ -18,7 +18,7 @@ const DMABUF_PCIE: &str = "dma-buf-pcie";
 const DMABUF: &str = "dma-buf";
 const PEERMEM: &str = "peermem";
 
-const ONE_GROUP: &str = "For the PCIe mapping the driver needs the GPU and the function that accesses it (the NIC, or its Data Direct function) in one IOMMU group: see rdma.data-direct, and run rdma_topo check as root.";
+const ONE_GROUP: &str = "For the PCIe mapping the driver needs the GPU and the function that accesses it (the NIC, or its Data Direct function) in one IOMMU group, or, before 595, NVreg_GrdmaPciTopoCheckOverride=1: see param.grdma-topo and rdma.data-direct, and run rdma_topo check as root.";
 
 const EPERM: i32 = 1;
 const ENOMEM: i32 = 12;

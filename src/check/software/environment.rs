@@ -10,6 +10,7 @@ use crate::model::{Area, Fact, Kind, PciClass, Severity};
 
 const PARAMS: &str = "/proc/driver/nvidia/params";
 const SOURCE: &str = "/proc/self/environ";
+const GDRAPI: &str = "libgdrapi.so.2";
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
 /// The harm that a variable's value does on this machine; `None` if it does none.
@@ -27,6 +28,10 @@ const VARIABLES: &[(&str, Effect)] = &[
     }),
     ("NCCL_IB_DISABLE", |ctx, value| {
         (number(value) == Some(1) && has_nic(ctx))
+            .then(|| "keeps NCCL from this machine's NICs: it uses sockets".to_owned())
+    }),
+    ("NCCL_NET", |ctx, value| {
+        (value.eq_ignore_ascii_case("Socket") && has_nic(ctx))
             .then(|| "keeps NCCL from this machine's NICs: it uses sockets".to_owned())
     }),
     ("NCCL_NET_GDR_LEVEL", gdr_level),
@@ -140,6 +145,26 @@ const CONDITIONAL: &[Conditional] = &[
         },
         effect: "makes NVSHMEM's IBGDA ring doorbells by the GPU, which the driver does not allow this process: it does not start",
     },
+    // NCCL v2.30.7-1, src/plugin/net.cc: it compares names without case, and stops if no network of the name starts. A software device
+    // is one for NCCL too.
+    Conditional {
+        name: "NCCL_NET",
+        asks: |value| value.eq_ignore_ascii_case("IB"),
+        harms: |ctx| match &ctx.facts.rdma {
+            Fact::Known(devices) => Ok(devices.is_empty()),
+            Fact::Unknown(why) => Err((*why, Area::Sys, "/sys/class/infiniband".to_owned())),
+        },
+        effect: "selects NCCL's InfiniBand and RoCE network, and this machine has no RDMA device: NCCL does not start",
+    },
+    Conditional {
+        name: "NCCL_GDRCOPY_ENABLE",
+        asks: |value| number(value) == Some(1),
+        harms: |ctx| match &ctx.facts.software.libraries {
+            Fact::Known(libraries) => Ok(!libraries.iter().any(|library| library.name == GDRAPI)),
+            Fact::Unknown(why) => Err((*why, Area::Files, GDRAPI.to_owned())),
+        },
+        effect: "has no effect: NCCL loads libgdrapi, which is not installed, and goes on without it",
+    },
     PYTORCH,
     Conditional {
         name: "PYTORCH_ALLOC_CONF",
@@ -158,7 +183,7 @@ pub fn environment(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let variables = variables.known().unwrap_or(&none);
     let always = VARIABLES.iter().filter_map(|(name, effect)| {
         let value = variables.get(*name)?;
-        Some(harmful(name, value, &effect(ctx, value)?))
+        Some(harmful(ctx, name, value, &effect(ctx, value)?))
     });
     let conditional = CONDITIONAL.iter().filter_map(|variable| {
         let value = variables.get(variable.name)?;
@@ -167,7 +192,7 @@ pub fn environment(ctx: &Ctx<'_>) -> Vec<Judgement> {
         }
         match (variable.harms)(ctx) {
             Ok(false) => None,
-            Ok(true) => Some(harmful(variable.name, value, variable.effect)),
+            Ok(true) => Some(harmful(ctx, variable.name, value, variable.effect)),
             Err((why, area, source)) => Some(Judgement::unknown(variable.name, why, area, &source)),
         }
     });
@@ -190,13 +215,20 @@ pub fn environment(ctx: &Ctx<'_>) -> Vec<Judgement> {
     vec![pass.evidence(SOURCE, set)]
 }
 
-fn harmful(name: &str, value: &str, effect: &str) -> Judgement {
+fn harmful(ctx: &Ctx<'_>, name: &str, value: &str, effect: &str) -> Judgement {
     let judgement = Judgement::broken(name, format!("{name}={value} {effect}."))
         .evidence(SOURCE, format!("{name}={value}"))
         .command(format!("unset {name}"));
     match name {
         // No CUDA program works with it.
         VISIBLE => judgement.weighing(Severity::Warn),
+        // The profile asks for what they switch off.
+        "NCCL_P2P_DISABLE" | "NCCL_P2P_LEVEL" if ctx.expectations.names("p2p") => {
+            judgement.weighing(Severity::Error)
+        }
+        "NCCL_NET" if ctx.facts.rdma.known().is_some_and(Vec::is_empty) => {
+            judgement.weighing(Severity::Warn)
+        }
         _ => judgement,
     }
 }
@@ -328,7 +360,9 @@ fn has_expandable_segments(value: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::check::testing::{Edit, assert_says, gpu, machine, only, root_port};
+    use crate::check::testing::{
+        Edit, assert_says, findings, gpu, machine, only, root_port, with_libraries,
+    };
     use crate::model::{Fact, Facts, Outcome, Why};
 
     fn set(facts: &mut Facts, name: &str, value: &str) {
@@ -359,6 +393,13 @@ mod tests {
         for (facts, name, value, word) in [
             (two_gpus(), "NCCL_P2P_DISABLE", "1", "peer to peer"),
             (two_gpus(), "NCCL_IB_DISABLE", "1", "sockets"),
+            (two_gpus(), "NCCL_NET", "socket", "sockets"),
+            (
+                with_libraries(Vec::new()),
+                "NCCL_GDRCOPY_ENABLE",
+                "1",
+                "not installed",
+            ),
             (
                 two_gpus(),
                 "NCCL_NET_GDR_LEVEL",
@@ -443,10 +484,38 @@ mod tests {
     }
 
     #[test]
+    fn peer_to_peer_switched_off_fails_profile_p2p() {
+        let mut facts = two_gpus();
+        set(&mut facts, "NCCL_P2P_DISABLE", "1");
+        let found = findings("env.contradiction", &facts, &["p2p"]);
+        assert_eq!(found[0].outcome, Outcome::Fail);
+        let found = findings("env.contradiction", &facts, &["rdma"]);
+        assert_eq!(found[0].outcome, Outcome::Info);
+    }
+
+    #[test]
+    fn named_network_needs_a_device() {
+        let mut facts = machine();
+        set(&mut facts, "NCCL_NET", "IB");
+        facts.rdma = Fact::Known(Vec::new());
+        let found = only("env.contradiction", &facts);
+        assert_eq!(found.outcome, Outcome::Warn);
+        assert_says(&found, "no RDMA device");
+        facts.rdma = Fact::Unknown(Why::NotCovered);
+        assert_eq!(only("env.contradiction", &facts).outcome, Outcome::Unknown);
+        set(&mut facts, "NCCL_GDRCOPY_ENABLE", "1");
+        facts.software.libraries = Fact::Unknown(Why::Denied);
+        assert_eq!(only("env.contradiction", &facts).outcome, Outcome::Unknown);
+    }
+
+    #[test]
     fn harmless_values_pass() {
         for (facts, name, value) in [
             (machine(), "NCCL_P2P_DISABLE", "1"),
             (two_gpus(), "NCCL_P2P_DISABLE", "0"),
+            (two_gpus(), "NCCL_NET", "IB"),
+            (two_gpus(), "NCCL_NET", "AWS Libfabric"),
+            (with_libraries(Vec::new()), "NCCL_GDRCOPY_ENABLE", "0"),
             (two_gpus(), "NCCL_DMABUF_ENABLE", "0"),
             (two_gpus(), "NCCL_NET_GDR_LEVEL", "SYS"),
             (two_gpus(), "NCCL_NET_GDR_LEVEL", "PIX"),

@@ -18,10 +18,6 @@ const DRIVERS: [&str; 10] = [
     "qede",
 ];
 
-/// Amazon's Elastic Fabric Adapters (linux/drivers/infiniband/hw/efa/efa_main.c).
-const AMAZON: u16 = 0x1d0f;
-const EFA: std::ops::RangeInclusive<u16> = 0xefa0..=0xefa3;
-
 pub(super) fn looks_like_one(device: &PciDevice, names: &PciNames) -> bool {
     let Some(ids) = device.ids.known() else {
         return false;
@@ -36,7 +32,7 @@ pub(super) fn looks_like_one(device: &PciDevice, names: &PciNames) -> bool {
     let part = ids.device.and_then(|device| names.part(ids.vendor, device));
     match ids.vendor {
         Ids::MELLANOX => part.is_none_or(|part| part.kind != PartKind::DataDirect),
-        AMAZON => ids.device.is_some_and(|device| EFA.contains(&device)),
+        _ if ids.is_efa() => true,
         _ => driver(device).is_some_and(|driver| DRIVERS.contains(&driver)),
     }
 }
@@ -88,6 +84,7 @@ mod tests {
             (0x1077, None, 0x020700, None, true),
             (0x8086, Some(0x24f0), 0x020800, None, true),
             (0x1d0f, Some(0xefa2), 0x020000, None, true),
+            (0x1d0f, Some(0xefa4), 0x020000, None, true),
             (0x14e4, Some(0x1750), 0x020000, Some("bnxt_en"), true),
             // Amazon's plain network adapter, a Broadcom with another driver, one without known driver.
             (0x1d0f, Some(0xec20), 0x020000, Some("ena"), false),

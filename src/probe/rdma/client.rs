@@ -292,7 +292,7 @@ impl Client<'_, '_> {
         let limit = self.task.limit.filter(|_| is_compared)?;
         Some(Promise {
             value: limit as f64 / 1e9,
-            share,
+            share: share.map(|share| share * self.task.share_of_bond(limit)),
         })
     }
 

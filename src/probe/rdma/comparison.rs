@@ -108,6 +108,7 @@ mod tests {
             path: Some(63_000_000_000),
             expected: None,
             rate: None,
+            bonded: 1,
             node: None,
             driver: None,
             functions: Vec::new(),
@@ -153,6 +154,7 @@ mod tests {
             path: None,
             rdma_path: None,
             rate: None,
+            bonded_ports: None,
         }
     }
 

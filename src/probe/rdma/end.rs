@@ -195,6 +195,7 @@ impl End {
             path: place.path,
             rdma_path: place.expected,
             rate: place.rate,
+            bonded_ports: Some(place.bonded).filter(|ports| *ports > 1),
         }
     }
 

@@ -241,6 +241,7 @@ fn place(
                 .find(|(number, _)| *number == port)
                 .and_then(|(_, rate)| *rate),
         },
+        bonded: nic.bonded,
         node: None,
         driver: nic.driver.clone(),
         functions: nic.functions.clone(),
@@ -267,7 +268,7 @@ pub fn task(options: &Options, local: &Place, remote: &Place) -> Task {
     let ports = if is_loop {
         [None; 2]
     } else {
-        [local.rate, remote.rate]
+        [local.rate_of_bond(), remote.rate_of_bond()]
     };
     let subject = match is_loop {
         true => local.subject.clone(),

@@ -105,7 +105,7 @@ impl Probe for Options {
             let task = task(self, place, place);
             let about = Subject::new(&task.subject, "verbs");
             // To another machine, so the port counts too.
-            let limit = place.path.into_iter().chain(place.rate).min();
+            let limit = place.path.into_iter().chain(place.rate_of_bond()).min();
             report.results.push(match limit {
                 Some(limit) => about.promised(
                     name,
@@ -149,7 +149,7 @@ impl Across for Options {
     fn inventory(&self, place: &Place) -> RemotePlace {
         RemotePlace {
             subject: place.subject.clone(),
-            limit: place.rate.into_iter().chain(place.path).min(),
+            limit: place.rate_of_bond().into_iter().chain(place.path).min(),
             curve: place.curve,
         }
     }

@@ -304,6 +304,7 @@ mod tests {
             path: None,
             expected: None,
             rate: None,
+            bonded: 1,
             node: None,
             driver: None,
             functions: Vec::new(),
@@ -330,6 +331,26 @@ mod tests {
                 false => Extent::Whole,
             },
             terms,
+        }
+    }
+
+    /// Two ports of 50 GB/s below a path of 63 GB/s: one queue pair has one port.
+    #[test]
+    fn a_queue_pair_uses_one_port_of_a_bond() {
+        let mut task = task(Depth::Quick, &[], false);
+        let Part::Server(place) = &mut task.part else {
+            panic!("a server");
+        };
+        (place.rate, place.bonded) = (Some(50_000_000_000), 2);
+        assert_eq!(place.rate_of_bond(), Some(100_000_000_000));
+        for (queue_pairs, limit, share) in [
+            (1, 100_000_000_000, 0.5),
+            (2, 100_000_000_000, 1.0),
+            (8, 100_000_000_000, 1.0),
+            (1, 50_000_000_000, 1.0),
+        ] {
+            task.queue_pairs = queue_pairs;
+            assert_eq!(task.share_of_bond(limit), share, "{queue_pairs} {limit}");
         }
     }
 

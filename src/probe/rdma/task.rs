@@ -110,8 +110,11 @@ pub struct Place {
     pub path: Option<u64>,
     /// The path that the topology expects between them.
     pub expected: Option<RdmaPath>,
-    /// Bandwidth of the port, bytes per second.
+    /// Bandwidth of the port, bytes per second; of one port of a bond, which is what a queue pair has.
     pub rate: Option<u64>,
+    /// Ports of the bond; 1 or 0 without one.
+    #[serde(default)]
+    pub bonded: u32,
     /// The NUMA node whose CPUs and memory the end uses; none if it is not bound.
     pub node: Option<Binding>,
     /// The kernel driver of the NIC's function; none if unknown.
@@ -121,6 +124,13 @@ pub struct Place {
     pub virtual_function: Option<VirtualFunction>,
     /// PCI Express allows the NIC to relax the order of its writes; none if unknown.
     pub relaxed_ordering: Option<bool>,
+}
+
+impl Place {
+    /// Bandwidth of all ports of a bond together, bytes per second; of the port without one.
+    pub fn rate_of_bond(&self) -> Option<u64> {
+        self.rate.map(|rate| rate * u64::from(self.bonded.max(1)))
+    }
 }
 
 /// The ends that one child has.
@@ -178,4 +188,20 @@ pub struct Task {
     pub extent: Extent,
     /// How much, and how long.
     pub terms: Terms,
+}
+
+impl Task {
+    /// The share of a connection's limit that its queue pairs can reach: with RoCE LAG each of them uses one port of the bond.
+    pub fn share_of_bond(&self, limit: u64) -> f64 {
+        let places = match &self.part {
+            Part::Both(local, remote) => vec![local, remote.as_ref()],
+            Part::Client(place) | Part::Server(place) => vec![place],
+        };
+        let of_place = |place: &Place| {
+            let ports = place.bonded.max(1).min(self.queue_pairs.max(1));
+            Some(place.rate? as f64 * f64::from(ports) / limit.max(1) as f64)
+        };
+        let bonds = places.into_iter().filter(|place| place.bonded > 1);
+        bonds.filter_map(of_place).fold(1.0, f64::min)
+    }
 }

@@ -49,6 +49,7 @@ fn end(gpu: &str, port: &str, class: &str) -> ProbedEnd {
         path: None,
         rdma_path: None,
         rate: None,
+        bonded_ports: None,
     }
 }
 

@@ -152,6 +152,10 @@ fn place(end: &ProbedEnd, which: &str) -> String {
     }
     if let Some(rate) = end.rate {
         parts.push(format!("{:.1} GB/s", rate as f64 / 1e9));
+        if let Some(ports) = end.bonded_ports {
+            let total = rate as f64 * f64::from(ports) / 1e9;
+            parts.push(format!("{total:.1} GB/s if {ports} ports are bonded"));
+        }
     }
     let gpu = end.gpu.as_deref().unwrap_or("a GPU");
     parts.push(match end.memory.as_str() {

@@ -44,6 +44,7 @@ fn end(subject: &str, class: &str) -> ProbedEnd {
         path: Some(63_000_000_000),
         rdma_path: None,
         rate: Some(50_000_000_000),
+        bonded_ports: None,
     }
 }
 

@@ -71,6 +71,23 @@ fn translation_warns_for_rdma() {
 }
 
 #[test]
+fn translation_is_unproven_since_595_on_7_0() {
+    for (driver, release, words) in [
+        ("595.84", "7.0.0-30-generic", "unproven"),
+        ("610.43.02", "7.1.2", "unproven"),
+        ("595.84", "6.19.4", "works, but slowly"),
+        ("580.142", "7.0.0-30-generic", "works, but slowly"),
+    ] {
+        let mut facts = with("DMA-FQ");
+        facts.driver.module_version = Fact::Known(Some(driver.to_owned()));
+        facts.kernel.release = Fact::Known(release.to_owned());
+        let found = first(&facts, "rdma");
+        assert_eq!(found.outcome, Outcome::Warn);
+        assert_says(&found, words);
+    }
+}
+
+#[test]
 fn translation_without_remapping_fails() {
     let mut facts = with("DMA");
     facts.param("DmaRemapPeerMmio", "0");
