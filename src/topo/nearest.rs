@@ -140,16 +140,8 @@ impl<'t> Partners<'t> {
         let bridges = place.bridges.as_slice();
         match level {
             0 => {
-                // The same function; a coherent GPU and the NICs of its socket; at most one bridge between.
+                // The same function; at most one bridge between.
                 let mut found = vec![end.bdf.and_then(|bdf| self.by_function.get(&bdf))];
-                if let Fact::Known(Some(node)) = end.numa {
-                    let by_socket = if coherent {
-                        &self.by_node
-                    } else {
-                        &self.coherent
-                    };
-                    found.push(by_socket.get(&node));
-                }
                 for chain in (1..=bridges.len()).rev().take(2) {
                     let chain = (place.root, &bridges[..chain]);
                     found.extend([self.below.get(&chain), self.below_a_child.get(&chain)]);
@@ -161,12 +153,18 @@ impl<'t> Partners<'t> {
                 let found = first.and_then(|first| self.below_the_root.get(&first));
                 found.into_iter().map(Vec::as_slice).collect()
             }
-            2 => self
-                .rooted
-                .get(&place.root)
-                .into_iter()
-                .map(Vec::as_slice)
-                .collect(),
+            2 => {
+                // One root bus; a coherent GPU and the NICs of its socket.
+                let mut found = vec![self.rooted.get(&place.root)];
+                if let Fact::Known(Some(node)) = end.numa {
+                    let by_socket = match coherent {
+                        true => &self.by_node,
+                        false => &self.coherent,
+                    };
+                    found.push(by_socket.get(&node));
+                }
+                found.into_iter().flatten().map(Vec::as_slice).collect()
+            }
             3 if self.has_one_node() => vec![self.all.as_slice()],
             3 => {
                 let found = end
@@ -176,16 +174,13 @@ impl<'t> Partners<'t> {
                 found.into_iter().map(Vec::as_slice).collect()
             }
             _ => {
-                // If the nodes are unknown, some node and none may be equal.
-                let numbered = self.topology.facts.numa.known().is_some();
-                let far = |node: &Option<u32>| {
-                    let near = end.numa.known();
-                    near.is_some_and(|near| {
-                        near != node && (numbered || near.is_some() == node.is_some())
-                    })
-                };
-                let nodes = self.by_known_node.iter().filter(|(node, _)| far(node));
-                nodes.map(|(_, rows)| rows.as_slice()).collect()
+                // All below other host bridges, also where the NUMA nodes are unknown.
+                let domain = place.root.domain;
+                let others = self
+                    .by_domain
+                    .iter()
+                    .filter(|((other, rooted), _)| *other != domain || (*rooted && place.rooted));
+                others.map(|(_, rows)| rows.as_slice()).collect()
             }
         }
     }
