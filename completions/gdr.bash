@@ -2131,7 +2131,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__topo)
-            opts="-v -h --format --pci --p2p --nvme --path --pairs --check --sysroot --from --color --library-timeout --verbose --help"
+            opts="-v -h --format --pci --p2p --nvme --path --pairs --all --platform --check --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2147,6 +2147,10 @@ _gdr() {
                     ;;
                 --path)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --platform)
+                    COMPREPLY=($(compgen -W "bare-metal guest" -- "${cur}"))
                     return 0
                     ;;
                 --sysroot)

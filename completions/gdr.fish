@@ -55,6 +55,8 @@ n\t'NVLink'
 a\t'Atomics'
 p\t'PCI Express'"
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l path -d 'Show the path between two devices, such as GPU0, NIC3, mlx5_0 or a PCI address' -r
+complete -c gdr -n "__fish_gdr_using_subcommand topo" -l platform -d 'Assume this platform instead of detecting it: in a guest the PCI tree says nothing about the host\'s paths' -r -f -a "bare-metal\t'On hardware'
+guest\t'In a virtual machine'"
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l sysroot -d 'Inspect the machine in this directory instead of this one' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l from -d 'Inspect the machine recorded in this file: a gdr snapshot, a dump of lspci, hwloc or rdma_topo, or a support report' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l color -d 'When to use colour; auto: on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
@@ -63,7 +65,8 @@ never\t'Never'"
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l pci -d 'Show PCI classes instead of NVLinks, as nvidia-smi topo -mp'
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l nvme -d 'Also show NVMe controllers'
-complete -c gdr -n "__fish_gdr_using_subcommand topo" -l pairs -d 'Print the NIC for each GPU, with settings for NCCL, UCX, CUDA and numactl'
+complete -c gdr -n "__fish_gdr_using_subcommand topo" -l pairs -d 'Print the NICs for each GPU, with settings for NCCL, UCX, CUDA and numactl, and a script for Slurm'
+complete -c gdr -n "__fish_gdr_using_subcommand topo" -l all -d 'Show the full matrix: also NICs and NVMe controllers with each other'
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -l check -d 'Exit with status 1 if the best NIC of a GPU is rated bad'
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand topo" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -1,6 +1,5 @@
 //! The RDMA devices that are NICs, and their drivers.
 
-use super::passthrough;
 use crate::model::{Fact, Facts, Ids, PciDevice, RdmaDevice, Why};
 
 /// The RDMA devices that are NICs on the PCI bus.
@@ -35,6 +34,6 @@ pub fn driver(facts: &Facts, device: &RdmaDevice) -> Fact<String> {
 pub fn nvidia_nics(facts: &Facts) -> impl Iterator<Item = &PciDevice> {
     let nics = facts.devices().iter();
     nics.filter(|device| {
-        device.ids.known().is_some_and(Ids::is_nvidia_nic) && passthrough::holder(device).is_none()
+        device.ids.known().is_some_and(Ids::is_nvidia_nic) && device.passthrough_driver().is_none()
     })
 }

@@ -347,7 +347,7 @@ fn unit(ctx: &Ctx<'_>, rows: Vec<usize>) -> Unit {
     {
         functions.extend(path.hops.iter().map(|hop| hop.bdf));
         if !pcie::is_joined(ctx, *a, *b) {
-            governing.extend(pcie::governing(ctx, &path).map(|redirect| redirect.port));
+            governing.extend(ctx.topology.governing(&path).map(|redirect| redirect.port));
         }
     }
     for functions in [&mut functions, &mut governing] {

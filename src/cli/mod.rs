@@ -361,9 +361,17 @@ pub struct Topo {
     #[arg(long, num_args = 2, value_names = ["FROM", "TO"], conflicts_with = "pairs")]
     pub path: Option<Vec<String>>,
 
-    /// Print the NIC for each GPU, with settings for NCCL, UCX, CUDA and numactl
+    /// Print the NICs for each GPU, with settings for NCCL, UCX, CUDA and numactl, and a script for Slurm
     #[arg(long)]
     pub pairs: bool,
+
+    /// Show the full matrix: also NICs and NVMe controllers with each other
+    #[arg(long, conflicts_with_all = ["path", "pairs", "p2p"])]
+    pub all: bool,
+
+    /// Assume this platform instead of detecting it: in a guest the PCI tree says nothing about the host's paths
+    #[arg(long, value_name = "KIND", value_enum)]
+    pub platform: Option<Platform>,
 
     /// Exit with status 1 if the best NIC of a GPU is rated bad
     #[arg(long)]

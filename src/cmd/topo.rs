@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::{Context as _, anyhow, bail};
 
 use super::machine::Machine;
-use crate::cli::{Global, P2p, Topo, TopoFormat, style};
+use crate::cli::{Global, P2p, Platform, Topo, TopoFormat, style};
 use crate::collect::CollectOptions;
 use crate::model::{Fact, Facts, Ids, Kind, NvmlOutcome, P2pCapability, Verdict};
 use crate::output::{self, Document};
@@ -20,7 +20,11 @@ pub fn run(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
-    let facts = machine.facts(want(options));
+    if options.all && options.format != TopoFormat::Table {
+        bail!("--all supports --format table; the other formats show all pairs anyway");
+    }
+    let mut facts = machine.facts(want(options));
+    facts.platform.asserted = options.platform.map(Platform::kind);
     super::notes(global, machine.is_imported(), &facts, err);
     if let Some(why) = facts.pci.why() {
         bail!(
@@ -42,6 +46,7 @@ pub fn run(
         name: &name,
         style: style(global.color),
         pci_only: options.pci,
+        all: options.all,
     };
     match (options, options.format) {
         (

@@ -30,7 +30,7 @@ pub struct CollectOptions {
     pub nvme: bool,
     /// NVML's queries, and the number of GPUs from which they are worth the time.
     pub nvml: NvmlQuery,
-    /// Kernel, process, platform and device nodes.
+    /// Kernel, process and device nodes.
     pub system: bool,
     /// With `system`: modprobe.d, the initramfs and kernel module files.
     pub modules: bool,
@@ -117,6 +117,8 @@ pub fn facts(world: &World, options: CollectOptions) -> Facts {
         online_cpus: kernel::online_cpus(files, &mut notes),
         ..Facts::default()
     };
+    // A guest's PCI tree is the hypervisor's.
+    facts.platform = platform::platform(files, &pci, &mut notes);
     if options.system {
         system(world, options, &pci, &mut facts, &mut notes);
     }
@@ -191,7 +193,7 @@ fn system(
     facts.kernel = kernel::kernel(files, pci, notes);
     facts.boot = boot::boot(files);
     facts.process = process::process(files, notes);
-    facts.platform = platform::platform(files, pci, notes);
+    platform::surroundings(files, &mut facts.platform, notes);
     facts.rdma_stack = rdma::stack(files, notes);
     if options.modules {
         facts.modprobe = modprobe::modprobe(

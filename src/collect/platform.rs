@@ -15,6 +15,7 @@ const INITIAL: [(&str, &str); 5] = [
     ("ipc", "ipc:[4026531839]"),
 ];
 
+/// What tells a guest from bare metal.
 pub fn platform(files: &dyn Files, pci: &Fact<Vec<PciDevice>>, notes: &mut Vec<Note>) -> Platform {
     let cpuinfo = read::kept(files, "/proc/cpuinfo", first_cpu, notes);
     Platform {
@@ -29,14 +30,18 @@ pub fn platform(files: &dyn Files, pci: &Fact<Vec<PciDevice>>, notes: &mut Vec<N
             .flatten()
             .filter(|d| d.ids.known().is_some_and(Ids::is_paravirtual))
             .count(),
-        container_marks: container_marks(files),
-        asserted: None,
-        lockdown: lockdown(files, notes),
-        secure_boot: secure_boot(files),
-        mounts: read::kept(files, "/proc/self/mountinfo", some_mounts, notes)
-            .map(|text| mounts(&text)),
-        systemd: read::is_there(files, "/run/systemd/system"),
+        ..Platform::default()
     }
+}
+
+/// What surrounds gdr on the machine: containers, lockdown, mounts.
+pub fn surroundings(files: &dyn Files, platform: &mut Platform, notes: &mut Vec<Note>) {
+    platform.container_marks = container_marks(files);
+    platform.lockdown = lockdown(files, notes);
+    platform.secure_boot = secure_boot(files);
+    platform.mounts =
+        read::kept(files, "/proc/self/mountinfo", some_mounts, notes).map(|text| mounts(&text));
+    platform.systemd = read::is_there(files, "/run/systemd/system");
 }
 
 /// Reads the bracketed word in `[none] integrity confidentiality`.

@@ -107,7 +107,7 @@ fn why_refused(ctx: &Ctx<'_>, locked: Option<&str>) -> Option<String> {
                 .to_owned(),
         );
     }
-    if ground::is_grace(ctx) {
+    if ctx.facts.is_grace() {
         return Some(
             "On Grace and Vera the ports keep the kernel's settings: GPU memory is reached over NVLink-C2C, and clearing the bits \
              is unsafe."

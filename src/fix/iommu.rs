@@ -22,7 +22,7 @@ pub const FIX: Fix = Fix {
 
 fn desired(request: &FixRequest<'_>) -> DesiredState {
     let ctx = request.ctx;
-    if ground::is_grace(ctx) {
+    if ctx.facts.is_grace() {
         return DesiredState::refused(
             "On Grace and Vera the SMMU has to translate: GPU memory is reached over NVLink-C2C.",
         );

@@ -102,6 +102,20 @@ pub struct Note {
 }
 
 impl Facts {
+    /// True for GPUs on NVIDIA's CPUs (Grace, Vera): their memory is coherent over NVLink-C2C, and their ports keep the ACS bits
+    /// that the kernel sets.
+    pub fn is_grace(&self) -> bool {
+        let is = |device: &PciDevice, property: &dyn Fn(&Ids) -> bool| {
+            device.ids.known().is_some_and(property)
+        };
+        let architecture = self.platform.architecture.known();
+        let arm = architecture.is_some_and(|name| name == "aarch64");
+        let root_port = |ids: &Ids| ids.vendor == Ids::NVIDIA && ids.is_bridge();
+        let mut devices = self.devices().iter();
+        self.gpus().any(|gpu| is(gpu, &Ids::is_coherent_gpu))
+            || (arm && devices.any(|device| is(device, &root_port)))
+    }
+
     /// The PCI functions, if known.
     pub fn devices(&self) -> &[PciDevice] {
         self.pci.known().map_or(&[], Vec::as_slice)

@@ -81,7 +81,10 @@ pub use nvml::{
 };
 pub use operation::{DeviceNode, FirmwareTool, GrubMkconfig, InitramfsBuilder, Operation};
 pub use order::Order;
-pub use pci::{Attributes, ErrorCounts, Ids, LinkState, PciDevice, Place, Resource, RootBus};
+pub use pci::{
+    Attributes, ErrorCounts, Ids, LinkState, PciDevice, Place, Resource, RootBus,
+    is_passthrough_driver,
+};
 pub use plan::{
     Action, AttributeWrite, Capability, Cause, ConfigWrite, FileWrite, ImageBuild, Left,
     PLAN_SCHEMA, Plan, PlannedCommand, Repair, Step,

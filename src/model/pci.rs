@@ -87,6 +87,20 @@ impl std::fmt::Display for Ids {
     }
 }
 
+/// True for drivers that only reserve a function for a virtual machine or a user-space driver: `vfio-pci`,
+/// `nvgrace-gpu-vfio-pci`, `mlx5_vfio_pci`, `pci-stub`, Xen's `pciback`.
+pub fn is_passthrough_driver(name: &str) -> bool {
+    name.contains("vfio") || name == "pci-stub" || name.contains("pciback")
+}
+
+impl PciDevice {
+    /// The passthrough driver that holds the function.
+    pub fn passthrough_driver(&self) -> Option<&str> {
+        let driver = self.attributes.as_ref()?.driver.present()?;
+        is_passthrough_driver(driver).then_some(driver)
+    }
+}
+
 impl Ids {
     /// NVIDIA's vendor id.
     pub const NVIDIA: u16 = 0x10de;
@@ -155,6 +169,32 @@ impl Ids {
     /// An Elastic Fabric Adapter. Linux v6.12, drivers/infiniband/hw/efa/efa_main.c: 1d0f:efa0 to efa3; efa4 is the next generation.
     pub fn is_efa(&self) -> bool {
         self.vendor == 0x1d0f && matches!(self.device, Some(0xefa0..=0xefa4))
+    }
+
+    /// NVIDIA GPUs on the chip package of the CPU, whose memory is the CPU's: GB10 of DGX Spark (10de:2e12), which has no GPUDirect
+    /// RDMA (<https://forums.developer.nvidia.com/t/dgx-spark-gpudirect-rdma/348787/6>).
+    pub fn is_integrated_gpu(&self) -> bool {
+        self.vendor == Self::NVIDIA && self.device == Some(0x2e12)
+    }
+
+    /// NVIDIA GPUs that are modules of a board (SXM), not cards: by pci.ids the parts with SXM in their names, and H800, H20, H100, B100,
+    /// B200 and B300, which exist as PCIe cards under other ids.
+    pub fn is_module_gpu(&self) -> bool {
+        self.vendor == Self::NVIDIA
+            && matches!(
+                self.device,
+                // P100, V100
+                Some(
+                    0x15f9 | 0x1db1 | 0x1db5 | 0x1db8 | 0x1df5
+                    // A100, A800
+                    | 0x20b0 | 0x20b2 | 0x20b3 | 0x20bd | 0x20f3
+                    // H800, H20, H100, H200
+                    | 0x2324 | 0x2328 | 0x2329 | 0x232c | 0x2330 | 0x2335
+                        ..=0x2339 | 0x233d
+                    // B200, B100, B300
+                    | 0x2901 | 0x2920 | 0x29bc | 0x3182
+                )
+            )
     }
 
     /// An NVIDIA display function older than Pascal: Fermi, Kepler, Maxwell.

@@ -38,6 +38,15 @@ pub struct RdmaDevice {
     pub settings: Fact<Option<BTreeMap<String, FirmwareSetting>>>,
 }
 
+impl RdmaDevice {
+    /// The first active port, else the first port.
+    pub fn main_port(&self) -> Option<&RdmaPort> {
+        let ports = self.ports.known().map_or(&[][..], Vec::as_slice);
+        let active = ports.iter().find(|port| port.is_active());
+        active.or(ports.first())
+    }
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RdmaPort {
     /// Port number, from 1.
@@ -60,6 +69,19 @@ pub struct RdmaPort {
     /// Settings of RoCE; read where counters are, for Ethernet only.
     #[serde(default)]
     pub roce: RoceSettings,
+}
+
+impl RdmaPort {
+    /// True if the port is known to be up.
+    pub fn is_active(&self) -> bool {
+        self.state.known().is_some_and(|state| state == "ACTIVE")
+    }
+
+    /// The rate without the kernel's remark on lanes, as in `400 Gb/s`; none if it is unknown.
+    pub fn speed(&self) -> Option<String> {
+        let (number, _) = self.rate.known()?.split_once(" Gb/sec")?;
+        Some(format!("{number} Gb/s"))
+    }
 }
 
 /// How a port marks RoCE packets, and which priorities react to congestion.

@@ -43,6 +43,10 @@ pub struct Row {
     pub memory_node: Option<u32>,
     /// Its memory is coherent with CPU memory over NVLink-C2C.
     pub coherent: bool,
+    /// A GPU whose memory is the CPU's.
+    pub integrated: bool,
+    /// A GPU that is a module of a board, not a card.
+    pub module: bool,
     /// Number of active NVLinks; unknown without NVML.
     pub nvlinks: Fact<u32>,
     /// The NIC is a virtual function.
@@ -131,6 +135,8 @@ pub struct Match {
     pub best: Vec<usize>,
     /// The partner to use; equally near ones are distributed evenly.
     pub pick: Option<usize>,
+    /// The NICs that NCCL uses for a GPU, the partner first: its share of the nearest ones. Empty for NICs.
+    pub nccl: Vec<usize>,
     /// A nearer NIC that has no active port.
     pub nearer_down: Option<usize>,
     /// Rating of the pair.

@@ -92,6 +92,8 @@ pub struct PairOut {
     pub nearer_down: Option<String>,
     /// All equally near partners; only `partner` if `omitted` lists the matrix.
     pub best: Vec<String>,
+    /// The NICs that NCCL uses for a GPU, the partner first: its share of the equally near ones. Empty for NICs.
+    pub nccl: Vec<String>,
     /// How the NIC of the pair is expected to reach the GPU's memory: data-direct, c2c, pcie. Null without a partner, for
     /// a software NIC, and if a fact that decides it is missing.
     pub rdma_path: Option<RdmaPath>,
@@ -196,6 +198,7 @@ fn pair(view: &View<'_>, m: &Match) -> PairOut {
         partner: m.pick.map(name),
         nearer_down: m.nearer_down.map(name),
         best: m.best.iter().map(|at| name(*at)).collect(),
+        nccl: m.nccl.iter().map(|at| name(*at)).collect(),
         rdma_path: m.pick.and_then(|pick| {
             let path = view.topology.rdma_path(m.row, pick);
             path.known().copied()

@@ -1,30 +1,41 @@
-//! The matrix of a topology: the path class of each pair of rows, followed by location and name.
+//! The matrix of a topology: the path class of each pair with a GPU, or of each pair, and then location and name of the devices.
 
 use std::io::{self, Write};
 use std::ops::Range;
 
+use super::View;
 use super::text::{Tone, blocks, printable, wrap};
-use super::{Style, View};
-use crate::model::{Fact, Row};
+use crate::model::{Fact, Kind, Row};
 
 /// The columns after the cells.
 const ENDS: [&str; 4] = ["CPUs", "NUMA", "Address", "Device"];
+
+/// The rows that have cells: the GPUs, which come first, or all if there is no GPU.
+pub fn rows(view: &View<'_>) -> usize {
+    let rows = view.topology.rows.len();
+    match view.topology.rows_of(Kind::Gpu).count() {
+        _ if !view.topology.has_all_pairs() => 0,
+        0 => rows,
+        _ if view.all => rows,
+        gpus => gpus,
+    }
+}
 
 /// Left-aligned rows and columns, two spaces between columns. With too many rows, only the devices. Columns that do
 /// not fit follow below: first the cells, then the devices.
 pub fn write(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
     let rows = &view.topology.rows;
-    let cells = if view.topology.has_all_pairs() {
-        rows.len()
-    } else {
-        0
+    let with_cells = self::rows(view);
+    let cells = match view.topology.has_all_pairs() {
+        true => rows.len(),
+        false => 0,
     };
     // Each column is as wide as its widest text. Texts are not stored: a matrix may have a million.
     let name = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
     let mut widths: Vec<usize> = rows.iter().take(cells).map(|row| row.name.len()).collect();
     let mut ends = ENDS.map(str::len);
     for (at, row) in rows.iter().enumerate() {
-        for (other, width) in widths.iter_mut().enumerate() {
+        for (other, width) in widths.iter_mut().enumerate().filter(|_| at < with_cells) {
             *width = cell(view, at, other).len().max(*width);
         }
         for (width, text) in ends.iter_mut().zip(&end(view, row)) {
@@ -33,7 +44,7 @@ pub fn write(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
     }
     let sum = |widths: &[usize]| widths.iter().map(|width| width + GAP).sum::<usize>();
     let room = view.style.width;
-    if name + sum(&widths) + sum(&ends) <= room {
+    if with_cells == rows.len() && name + sum(&widths) + sum(&ends) <= room {
         return block(view, name, Some((0..cells, &widths)), Some(ends), out);
     }
     for columns in blocks(name, &widths, GAP, room) {
@@ -68,14 +79,17 @@ fn block(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let rows = &view.topology.rows;
+    let shown = match cells {
+        Some(_) => self::rows(view),
+        None => rows.len(),
+    };
     let (columns, widths) = cells.unwrap_or((0..0, &[]));
     let mut line = String::new();
+    let gap =
+        |text: &str, width: usize| " ".repeat(width.saturating_sub(text.chars().count()) + GAP);
     let put = |line: &mut String, text: &str, width: usize| {
         line.push_str(text);
-        line.extend(std::iter::repeat_n(
-            ' ',
-            width.saturating_sub(text.chars().count()) + GAP,
-        ));
+        line.push_str(&gap(text, width));
     };
     put(&mut line, "", name);
     for (row, width) in rows[columns.clone()].iter().zip(widths) {
@@ -86,30 +100,31 @@ fn block(
             put(&mut line, text, width);
         }
     }
-    writeln!(
-        out,
-        "{}",
-        paint_line(view.style, true, line.trim_end(), columns.len())
-    )?;
-    for (at, row) in rows.iter().enumerate() {
+    writeln!(out, "{}", view.style.paint(Tone::Strong, line.trim_end()))?;
+    for (at, row) in rows.iter().enumerate().take(shown) {
         line.clear();
-        put(&mut line, &row.name, name);
+        let paint = |tone: Option<Tone>, text: &str| match tone {
+            Some(tone) => view.style.paint(tone, text),
+            None => text.to_owned(),
+        };
+        line.push_str(&paint(Some(Tone::Strong), &row.name));
+        line.push_str(&gap(&row.name, name));
+        let mut start = name + GAP;
         for (other, width) in columns.clone().zip(widths) {
-            put(&mut line, &cell(view, at, other), *width);
+            let text = cell(view, at, other);
+            line.push_str(&paint(view.tone(at, other), &text));
+            line.push_str(&gap(&text, *width));
+            start += width + GAP;
         }
         if let Some(ends) = ends {
             let [cpus, numa, address, device] = end(view, row);
             put(&mut line, &cut(cpus, ends[0]), ends[0]);
             put(&mut line, &numa, ends[1]);
             put(&mut line, &address, ends[2]);
-            let start = line.chars().count();
+            start += ends[..3].iter().map(|width| width + GAP).sum::<usize>();
             line.push_str(&wrap(&device, start + ends[3], start, &" ".repeat(start)));
         }
-        writeln!(
-            out,
-            "{}",
-            paint_line(view.style, false, line.trim_end(), columns.len())
-        )?;
+        writeln!(out, "{}", line.trim_end())?;
     }
     Ok(())
 }
@@ -166,31 +181,4 @@ fn device(view: &View<'_>, row: &Row) -> String {
         text.push_str(" (down)");
     }
     text
-}
-
-/// Colours the first words of a line: its name and its cells. Spaces are kept.
-fn paint_line(style: Style, header: bool, line: &str, cells: usize) -> String {
-    if header {
-        return style.paint(Tone::Strong, line);
-    }
-    let mut out = String::new();
-    let mut words = 0;
-    for part in line.split_inclusive(' ') {
-        let word = part.trim_end_matches(' ');
-        let tone = match word {
-            "" => None,
-            _ if words == 0 => Some(Tone::Strong),
-            _ if words <= cells => Tone::of_cell(word),
-            _ => None,
-        };
-        words += usize::from(!word.is_empty());
-        match tone {
-            Some(tone) => {
-                out.push_str(&style.paint(tone, word));
-                out.push_str(&part[word.len()..]);
-            }
-            None => out.push_str(part),
-        }
-    }
-    out
 }

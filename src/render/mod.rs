@@ -8,6 +8,7 @@ pub mod html;
 pub mod json;
 pub mod junit;
 mod matrix;
+mod nics;
 pub mod pairs;
 pub mod path;
 pub mod plan;
@@ -21,9 +22,11 @@ mod text;
 pub use crate::output::printable;
 pub use text::wrap;
 
+use text::Tone;
+
 use std::fmt;
 
-use crate::model::{Fact, Facts, Ids, PciClass, Row};
+use crate::model::{Fact, Facts, Ids, Kind, PciClass, Row};
 use crate::topo::{Forest, Topology};
 
 /// Output options for people.
@@ -42,6 +45,8 @@ pub struct View<'a> {
     pub style: Style,
     /// Show PCI classes in place of NVLinks.
     pub pci_only: bool,
+    /// Show the pairs without a GPU too.
+    pub all: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +79,28 @@ impl View<'_> {
         match pair.nvlinks {
             Fact::Known(links) if links > 0 && !self.pci_only => Some(Cell::NvLinks(links)),
             _ => pair.pci.known().map(|class| Cell::Class(*class)),
+        }
+    }
+
+    /// The colour of a cell. A class rates no path in a guest, nor between GPUs whose NVLinks are unknown.
+    pub fn tone(&self, a: usize, b: usize) -> Option<Tone> {
+        if a == b {
+            return None;
+        }
+        let Some(cell) = self.cell(a, b) else {
+            return Some(Tone::Dim);
+        };
+        let gpus = [a, b].map(|row| self.topology.rows[row].kind == Kind::Gpu) == [true; 2];
+        match cell {
+            Cell::Same => None,
+            Cell::NvLinks(_) => Some(Tone::Special),
+            Cell::Class(_) if self.facts.platform.is_guest() => None,
+            Cell::Class(PciClass::Node | PciClass::Sys)
+                if gpus && nics::has_unknown_nvlinks(self, a, b) =>
+            {
+                None
+            }
+            Cell::Class(class) => Tone::of_cell(class.letters()),
         }
     }
 

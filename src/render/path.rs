@@ -3,7 +3,7 @@
 use super::View;
 use super::text::{Tone, bandwidth, class, link, printable, wrap};
 use crate::model::{Fact, Hop, Kind, Meeting, Path};
-use crate::topo::{redirects, verb};
+use crate::topo::{Redirect, redirects, verb};
 
 /// The path as a column of devices.
 pub fn text(view: &View<'_>, path: &Path) -> String {
@@ -26,12 +26,20 @@ pub fn text(view: &View<'_>, path: &Path) -> String {
     let mut text = wrap(&head, view.style.width, 0, "  ") + "\n";
 
     let redirects = redirects(view.forest, path);
+    let judged = view.topology.redirecting(path);
+    let tone = |hop: &Hop| {
+        judged.iter().find(|redirect| redirect.port == hop.bdf)?;
+        Some(match path.meeting {
+            Meeting::Bridge(_) => Tone::Bad,
+            Meeting::HostBridge(_) | Meeting::Interconnect(..) => Tone::Fair,
+        })
+    };
     let turn = turn(view, path);
     for (at, hop) in path.hops.iter().enumerate() {
         if at == turn && !matches!(path.meeting, Meeting::Bridge(_)) {
             text.push_str(&format!("  {}\n", meeting(&path.meeting)));
         }
-        text.push_str(&line(view, path, hop, &redirects));
+        text.push_str(&line(view, path, hop, (&redirects, tone(hop))));
     }
     let bottleneck = match &path.bottleneck {
         Fact::Known(narrow) => {
@@ -69,7 +77,12 @@ fn meeting(meeting: &Meeting) -> String {
     }
 }
 
-fn line(view: &View<'_>, path: &Path, hop: &Hop, redirects: &[crate::topo::Redirect]) -> String {
+fn line(
+    view: &View<'_>,
+    path: &Path,
+    hop: &Hop,
+    (redirects, tone): (&[Redirect], Option<Tone>),
+) -> String {
     let row = view
         .topology
         .rows
@@ -89,7 +102,7 @@ fn line(view: &View<'_>, path: &Path, hop: &Hop, redirects: &[crate::topo::Redir
     let (acs, tone) = match found.next().map(|redirect| &redirect.bits) {
         Some(Fact::Known(bits)) if !bits.is_empty() => (
             format!("ACS {}: {}", verb(*bits), bits.names().join(" ")),
-            Some(Tone::Bad),
+            tone,
         ),
         Some(Fact::Known(_)) => match hop.acs {
             Fact::Known(Some(bits)) => (format!("ACS {bits}"), None),

@@ -1,24 +1,30 @@
-//! The topology for people: the matrix, its legend, the pairs and their ratings.
+//! The topology for people: the NIC of each GPU with its rating, then the matrix, its legend, the devices.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use super::text::{Tone, bandwidth, printable, wrap};
+use super::nics::{Nics, has_unknown_nvlinks, limit, names};
+use super::text::{Tone, printable, wrap};
 use super::{Cell, View, matrix};
-use crate::model::{Bdf, Fact, Kind, Match, PciClass, Why};
-use crate::topo::{narrowest, redirects, verb};
+use crate::model::{Bdf, Fact, Kind, Match, Meeting, PciClass, Why};
+use crate::topo::verb;
 
 pub fn write(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
     if view.topology.rows.is_empty() {
         return out.write_all(nothing(view).as_bytes());
     }
-    matrix::write(view, out)?;
-    out.write_all(b"\n")?;
-    if view.topology.has_all_pairs() {
-        out.write_all(legend(view).as_bytes())?;
+    let mut said = BTreeSet::new();
+    let has_gpus = view.topology.rows_of(Kind::Gpu).next().is_some();
+    if has_gpus {
+        of_gpus(view, &mut said, out)?;
         out.write_all(b"\n")?;
     }
-    pairing(view, out)?;
+    matrix::write(view, out)?;
+    if view.topology.has_all_pairs() {
+        out.write_all(b"\n")?;
+        out.write_all(legend(view).as_bytes())?;
+    }
+    of_other_nics(view, &mut said, out)?;
     for remark in remarks(view) {
         writeln!(
             out,
@@ -40,10 +46,10 @@ fn nothing(view: &View<'_>) -> String {
 
 /// The classes that occur, nearest first.
 fn legend(view: &View<'_>) -> String {
-    let rows = view.topology.rows.len();
+    let columns = view.topology.rows.len();
     let mut seen = Seen::default();
-    for a in 0..rows {
-        for b in a + 1..rows {
+    for a in 0..matrix::rows(view) {
+        for b in a + 1..columns {
             seen.add(view, a, b);
         }
     }
@@ -79,10 +85,11 @@ fn legend(view: &View<'_>) -> String {
     .iter()
     .filter(|((_, seen), _)| *seen)
     .map(|((name, _), meaning)| {
-        let tone = if *name == "NV#" {
-            Some(Tone::Special)
-        } else {
-            Tone::of_cell(name)
+        let tone = match *name {
+            "NV#" => Some(Tone::Special),
+            // Their classes rate nothing: `View::tone`.
+            _ if view.facts.platform.is_guest() => None,
+            name => Tone::of_cell(name),
         };
         let padded = format!("{name:<5}");
         let name = tone.map_or(padded.clone(), |tone| view.style.paint(tone, &padded));
@@ -116,73 +123,93 @@ impl Seen {
     }
 }
 
-fn pairing(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let rows = &view.topology.rows;
-    let of = |kind: Kind| {
-        view.topology
-            .matches
-            .iter()
-            .filter(move |m| rows[m.row].kind == kind)
-    };
-    for m in of(Kind::Gpu) {
-        out.write_all(one(view, m).as_bytes())?;
-    }
-    let chosen: BTreeSet<usize> = of(Kind::Gpu).flat_map(|m| m.best.iter().copied()).collect();
-    // The reverse direction adds information only for NICs that are not the best of a GPU.
-    for m in of(Kind::Nic).filter(|m| !chosen.contains(&m.row)) {
-        out.write_all(one(view, m).as_bytes())?;
+/// The pieces of advice that were printed; several GPUs may need the same.
+type Said = BTreeSet<String>;
+
+fn of_gpus(view: &View<'_>, said: &mut Said, out: &mut dyn Write) -> io::Result<()> {
+    let nics = Nics::new(view);
+    for m in of(view, Kind::Gpu) {
+        out.write_all(one(view, &nics, said, m).as_bytes())?;
     }
     Ok(())
 }
 
-fn one(view: &View<'_>, m: &Match) -> String {
+/// The NICs that are not the best of a GPU: of the others the reverse says nothing new.
+fn of_other_nics(view: &View<'_>, said: &mut Said, out: &mut dyn Write) -> io::Result<()> {
+    let nics = Nics::new(view);
+    let best = of(view, Kind::Gpu).flat_map(|m| m.best.iter().copied());
+    let best: BTreeSet<usize> = best.collect();
+    let others = of(view, Kind::Nic).filter(|m| !best.contains(&m.row));
+    // Of a guest's tree they would say nothing.
+    let others = others.filter(|m| view.all || m.pick.is_none() || !view.facts.platform.is_guest());
+    for (at, m) in others.enumerate() {
+        let gap = if at == 0 { "\n" } else { "" };
+        write!(out, "{gap}{}", one(view, &nics, said, m))?;
+    }
+    Ok(())
+}
+
+fn of<'a>(view: &View<'a>, kind: Kind) -> impl Iterator<Item = &'a Match> {
+    let topology = view.topology;
+    let matches = topology.matches.iter();
+    matches.filter(move |m| topology.rows[m.row].kind == kind)
+}
+
+fn one(view: &View<'_>, nics: &Nics<'_>, said: &mut Said, m: &Match) -> String {
     let rows = &view.topology.rows;
     let row = &rows[m.row];
     let Some(pick) = m.pick else {
         let begin = format!("{}: ", row.name);
-        return judged(view, &begin, m, &format!(": {}", m.reason)) + &advice(view, m);
+        return judged(view, &begin, m, &format!(": {}", m.reason)) + &advice(view, said, m);
     };
-    let others: Vec<&str> = m
-        .best
-        .iter()
-        .filter(|at| **at != pick)
-        .map(|at| rows[*at].name.as_str())
+    let used = names(view, m.nccl.iter().copied().filter(|at| *at != pick));
+    let near = m.best.iter().copied();
+    let near = names(view, near.filter(|at| *at != pick && !m.nccl.contains(at)));
+    let also: Vec<String> = [("NCCL also uses", used), ("equally near", near)]
+        .into_iter()
+        .filter(|(_, names)| !names.is_empty())
+        .map(|(what, names)| format!("{what}: {names}"))
         .collect();
-    let also = match others.is_empty() {
+    let also = match also.is_empty() {
         true => String::new(),
-        false => format!(" (equally near: {})", others.join(" ")),
+        false => format!(" ({})", also.join("; ")),
     };
     let begin = format!("{} -> {}{also}: ", row.name, rows[pick].name);
     let mut rest = format!(": {}", tail(&m.reason));
     let mut text = String::new();
-    if let Ok(path) = view.topology.route(m.row, pick) {
-        if let Fact::Known(narrow) = narrowest(&path) {
-            rest.push_str(&format!(
-                "; {} at {}",
-                bandwidth(narrow.bytes_per_second),
-                narrow.below
-            ));
-            rest.push_str(&shared(view, narrow.below, [m.row, pick]));
+    if row.kind == Kind::Gpu {
+        for part in [nics.port(&rows[pick]), limit(view, m.row, pick)] {
+            rest.extend(part.map(|part| format!("; {part}")));
         }
-        for redirect in redirects(view.forest, &path) {
-            if let Some(bits) = redirect.bits.known().filter(|bits| !bits.is_empty()) {
+    }
+    if let Ok(path) = view.topology.route(m.row, pick) {
+        for redirect in view.topology.redirecting(&path) {
+            if let Fact::Known(bits) = redirect.bits {
                 let what = format!(
                     "ACS at {} {} it: {}",
                     redirect.port,
-                    verb(*bits),
+                    verb(bits),
                     bits.names().join(" ")
                 );
+                let tone = match path.meeting {
+                    Meeting::Bridge(_) => Tone::Bad,
+                    Meeting::HostBridge(_) | Meeting::Interconnect(..) => Tone::Fair,
+                };
                 let what = wrap(&what, view.style.width, 2, "    ");
-                text.push_str(&format!("  {}\n", view.style.paint(Tone::Bad, &what)));
+                text.push_str(&format!("  {}\n", view.style.paint(tone, &what)));
             }
         }
     }
-    text.push_str(&advice(view, m));
+    text.push_str(&advice(view, said, m));
     judged(view, &begin, m, &rest) + &text
 }
 
-fn advice(view: &View<'_>, m: &Match) -> String {
-    m.advice.as_ref().map_or_else(String::new, |advice| {
+fn advice(view: &View<'_>, said: &mut Said, m: &Match) -> String {
+    let advice = m
+        .advice
+        .as_ref()
+        .filter(|advice| said.insert((*advice).clone()));
+    advice.map_or_else(String::new, |advice| {
         let advice = wrap(&printable(advice), view.style.width, 2, "    ");
         format!("  {advice}\n")
     })
@@ -205,19 +232,6 @@ fn judged(view: &View<'_>, begin: &str, m: &Match, rest: &str) -> String {
     )
 }
 
-/// Other rows that use a link: the first names, and the number of others.
-fn shared(view: &View<'_>, below: Bdf, ends: [usize; 2]) -> String {
-    const SHOWN: usize = 32;
-    let rows = view.topology.sharers(below, ends).take(SHOWN);
-    let names: Vec<&str> = rows.map(|row| row.name.as_str()).collect();
-    let more = view.topology.sharer_count(below, ends) - names.len();
-    match (names.is_empty(), more) {
-        (true, _) => String::new(),
-        (false, 0) => format!(", shared with {}", names.join(" ")),
-        (false, more) => format!(", shared with {} and {more} more", names.join(" ")),
-    }
-}
-
 /// The reason without the names at the start of the line.
 fn tail(reason: &str) -> &str {
     reason.split_once(": ").map_or(reason, |(_, tail)| tail)
@@ -232,21 +246,21 @@ fn remarks(view: &View<'_>) -> Vec<String> {
             "No matrix: {omission}. The table shows the devices and one nearest partner each."
         ));
     }
-    let gpus = view.topology.rows_of(Kind::Gpu).count();
-    if gpus > 1 && view.facts.nvml().is_none() && !view.pci_only {
-        let why = view
-            .facts
-            .notes
-            .iter()
-            .find(|note| note.source == "NVML")
-            .map_or_else(
-                || "NVML was not read".to_owned(),
-                |note| note.message.clone(),
-            );
-        remarks.push(format!(
-            "NVLinks are unknown ({why}): GPU pairs show their PCI class."
-        ));
+    let rows = view.topology.rows.len();
+    if view.topology.has_all_pairs() && matrix::rows(view) < rows && !view.all {
+        let shown = view.topology.rows_of(Kind::Gpu).count();
+        if rows > shown + 1 {
+            remarks.push("gdr topo --all shows the pairs without a GPU too.".to_owned());
+        }
     }
+    if view.facts.platform.is_guest() && rows > 1 {
+        remarks.push(
+            "This is a virtual machine: its PCI tree is the hypervisor's, and the classes do not show the host's paths. gdr probe rdma and \
+             gdr probe p2p prove them."
+                .to_owned(),
+        );
+    }
+    remarks.extend(unknown_nvlinks(view));
     let managed: BTreeSet<Bdf> = view
         .topology
         .rows_of(Kind::Gpu)
@@ -290,4 +304,30 @@ fn remarks(view: &View<'_>) -> Vec<String> {
         ));
     }
     remarks
+}
+
+/// Why NVLinks are unknown, if the table has PCI classes in their place.
+fn unknown_nvlinks(view: &View<'_>) -> Option<String> {
+    let gpus = view.topology.rows_of(Kind::Gpu).count();
+    if view.pci_only || !view.topology.has_all_pairs() {
+        return None;
+    }
+    let pairs = || (0..gpus).flat_map(|a| (a + 1..gpus).map(move |b| (a, b)));
+    let unknown = pairs().filter(|(a, b)| has_unknown_nvlinks(view, *a, *b));
+    let unknown = unknown.count();
+    let note = view.facts.notes.iter().find(|note| note.source == "NVML");
+    let why = match (note, view.facts.nvml()) {
+        (Some(note), _) => note.message.as_str(),
+        (None, None) => "NVML was not read",
+        (None, Some(_)) => "NVML does not say",
+    };
+    match unknown {
+        0 => None,
+        _ if unknown == pairs().count() => Some(format!(
+            "NVLinks are unknown ({why}): GPU pairs show their PCI class."
+        )),
+        _ => Some(format!(
+            "The NVLinks of some GPUs are unknown ({why}): these pairs show their PCI class."
+        )),
+    }
 }

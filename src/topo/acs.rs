@@ -7,6 +7,7 @@
 use crate::model::config::Acs;
 use crate::model::{AcsBits, Bdf, Fact, Meeting, Path, PciDevice, RootBus, Why};
 
+use super::Topology;
 use super::forest::{Forest, Role};
 
 /// A port on a pair's path.
@@ -17,6 +18,37 @@ pub struct Redirect {
     /// not readable that far.
     pub bits: Fact<AcsBits>,
     pub register: u16,
+}
+
+impl Topology<'_> {
+    /// The ports whose ACS bits decide the path. Traffic that goes to the root complex anyway passes switch ports whatever their bits
+    /// are.
+    pub fn governing(&self, path: &Path) -> impl Iterator<Item = Redirect> {
+        let below_a_switch = matches!(path.meeting, Meeting::Bridge(_));
+        let redirects = redirects(&self.forest, path).into_iter();
+        redirects.filter(move |redirect| {
+            let device = self.forest.device(redirect.port);
+            let role = device.map(|device| self.forest.role(device));
+            below_a_switch || role != Some(Role::DownstreamPort)
+        })
+    }
+
+    /// The ports of a path whose bits redirect or block its pair, or are unknown, as `pcie.acs` judges: none in a guest, where the host's
+    /// ports decide, none with NVIDIA's CPUs, whose ports keep their bits, none for a device of a virtual machine.
+    pub fn redirecting(&self, path: &Path) -> Vec<Redirect> {
+        let ends = [path.hops.first(), path.hops.last()];
+        let is_passed_through = ends.into_iter().flatten().any(|hop| {
+            let device = self.forest.device(hop.bdf);
+            device.is_some_and(|device| device.passthrough_driver().is_some())
+        });
+        if self.facts.platform.is_guest() || self.facts.is_grace() || is_passed_through {
+            return Vec::new();
+        }
+        let is_clear = |bits: &Fact<AcsBits>| matches!(bits, Fact::Known(bits) if bits.is_empty());
+        self.governing(path)
+            .filter(|redirect| !is_clear(&redirect.bits))
+            .collect()
+    }
 }
 
 /// The ports on both legs of a path.

@@ -19,15 +19,23 @@ pub fn class(facts: &Facts, a: &End<'_>, b: &End<'_>) -> Fact<PciClass> {
         (Fact::Known(here), Fact::Known(there)) if here.root == there.root => {
             below_one_root(here, there)
         }
-        // Functions of different PCI domains have no bridge in common, even if the source omits bridges.
-        (Fact::Known(here), Fact::Known(there))
-            if here.rooted && there.rooted || here.root.domain != there.root.domain =>
-        {
-            across_roots(facts, a, b)
-        }
+        (Fact::Known(_), Fact::Known(_)) if crosses_host_bridges(a, b) => across_roots(facts, a, b),
         // A bridge missing in the source may be above both.
         (Fact::Known(_), Fact::Known(_)) => Fact::Unknown(Why::NotCovered),
         (Fact::Unknown(why), _) | (_, Fact::Unknown(why)) => Fact::Unknown(*why),
+    }
+}
+
+/// True if two functions are known to be below different host bridges: their class is NODE or SYS, also where the NUMA nodes are
+/// unknown.
+pub fn crosses_host_bridges(a: &End<'_>, b: &End<'_>) -> bool {
+    match (&a.place, &b.place) {
+        // Functions of different PCI domains have no bridge in common, even if the source omits bridges.
+        (Fact::Known(here), Fact::Known(there)) => {
+            here.root != there.root
+                && (here.rooted && there.rooted || here.root.domain != there.root.domain)
+        }
+        _ => false,
     }
 }
 

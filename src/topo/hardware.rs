@@ -1,7 +1,7 @@
 //! The GPUs, the driver and the NICs of a machine in one line.
 
 use super::Topology;
-use crate::model::{Fact, Facts, Ids, Kind, NvmlOutcome, Row};
+use crate::model::{Fact, Facts, Ids, Kind, NvmlOutcome, RdmaPort, Row};
 
 /// As in `4 × NVIDIA H200, driver 580.159.04, CUDA 13.0, 2 NICs (mlx5_core, 400 Gb/s)`. `name` gives the name of a PCI device. `None`
 /// without a GPU and without a NIC.
@@ -76,9 +76,8 @@ fn drivers(facts: &Facts, topology: &Topology<'_>) -> Vec<String> {
 fn rates(facts: &Facts) -> Vec<String> {
     let ports = facts.rdma.known().into_iter().flatten();
     let ports = ports.flat_map(|device| device.ports.known().into_iter().flatten());
-    let active = ports.filter(|port| port.state.known().is_some_and(|state| state == "ACTIVE"));
-    let rate = |rate: &String| Some(format!("{} Gb/s", rate.split_once(" Gb/sec")?.0));
-    distinct(active.filter_map(|port| port.rate.known().and_then(rate)))
+    let active = ports.filter(|port| port.is_active());
+    distinct(active.filter_map(RdmaPort::speed))
 }
 
 fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {

@@ -1,6 +1,7 @@
 //! Facts → Topology: PCI forest, class of each pair, paths, best NIC of each GPU. Pure.
 
 mod acs;
+mod advice;
 mod classify;
 mod forced_pcie;
 mod forest;
@@ -10,8 +11,10 @@ mod nearest;
 mod nvlinks;
 mod pairing;
 mod path;
+mod rating;
 mod rdma_path;
 mod rows;
+mod share;
 mod topology;
 
 #[cfg(test)]

@@ -154,13 +154,12 @@ impl<'t> Partners<'t> {
                 found.into_iter().map(Vec::as_slice).collect()
             }
             2 => {
-                // One host bridge; a coherent GPU and the NICs of its socket.
+                // One root bus; a coherent GPU and the NICs of its socket.
                 let mut found = vec![self.rooted.get(&place.root)];
                 if let Fact::Known(Some(node)) = end.numa {
-                    let by_socket = if coherent {
-                        &self.by_node
-                    } else {
-                        &self.coherent
+                    let by_socket = match coherent {
+                        true => &self.by_node,
+                        false => &self.coherent,
                     };
                     found.push(by_socket.get(&node));
                 }
@@ -175,16 +174,13 @@ impl<'t> Partners<'t> {
                 found.into_iter().map(Vec::as_slice).collect()
             }
             _ => {
-                // If the nodes are unknown, some node and none may be equal.
-                let numbered = self.topology.facts.numa.known().is_some();
-                let far = |node: &Option<u32>| {
-                    let near = end.numa.known();
-                    near.is_some_and(|near| {
-                        near != node && (numbered || near.is_some() == node.is_some())
-                    })
-                };
-                let nodes = self.by_known_node.iter().filter(|(node, _)| far(node));
-                nodes.map(|(_, rows)| rows.as_slice()).collect()
+                // All below other host bridges, also where the NUMA nodes are unknown.
+                let domain = place.root.domain;
+                let others = self
+                    .by_domain
+                    .iter()
+                    .filter(|((other, rooted), _)| *other != domain || (*rooted && place.rooted));
+                others.map(|(_, rows)| rows.as_slice()).collect()
             }
         }
     }

@@ -1,12 +1,16 @@
 //! The best NIC of each GPU, the best GPU of each NIC, and a verdict on each match.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
+use super::advice::advise;
 use super::classify::bridges_in_common;
 use super::nearest::Partners;
+use super::rating::{is_by_socket, rate};
+use super::share::{self, Taken};
 use super::{ForcedPcie, Topology, forced_pcie, forced_pcie_remedy};
 use crate::model::Order as _;
-use crate::model::{Bdf, Fact, Facts, Kind, Match, PciClass, Row, Verdict};
+use crate::model::{Fact, Kind, Match, PciClass, Row, Verdict};
 
 /// Partners at this distance or farther have no bridge in common with the row.
 const DISTANCE_OF_PHB: u8 = 2;
@@ -19,11 +23,16 @@ struct Candidate {
     row: usize,
     /// 0 is the nearest.
     distance: u8,
-    class: PciClass,
+    /// `None` is NODE or SYS.
+    class: Option<PciClass>,
     bandwidth: u64,
 }
 
 impl Candidate {
+    fn letters(&self) -> &'static str {
+        self.class.map_or("NODE or SYS", PciClass::letters)
+    }
+
     /// Candidates of equal rank are equally good; the least is best.
     fn rank(&self) -> (u8, Reverse<u64>) {
         (self.distance, Reverse(self.bandwidth))
@@ -34,22 +43,41 @@ pub fn matches(topology: &Topology<'_>) -> Vec<Match> {
     let legs: Vec<Leg> = (0..topology.rows.len())
         .map(|row| leg(topology, row))
         .collect();
-    let match_rows = |mine: Kind, theirs: Kind| {
+    let match_rows = |mine: Kind, theirs: Kind, local_gpus: &dyn Fn(usize) -> usize| {
         let partners = Partners::new(topology, theirs);
-        let mut taken = vec![0_usize; topology.rows.len()];
-        let rows: Vec<usize> = topology.rows_of(mine).map(|(at, _)| at).collect();
-        rows.into_iter()
-            .map(|row| {
-                let found = one(topology, &legs, &partners, (row, theirs), &taken);
-                if let Some(pick) = found.pick {
-                    taken[pick] += 1;
+        let mut taken = Taken::new(topology.rows.len());
+        let rows = topology.rows_of(mine).map(|(at, _)| at);
+        rows.map(|row| {
+            let mut found = one(topology, &legs, &partners, (row, theirs), &taken);
+            if let Some(pick) = found.pick {
+                let count = match theirs {
+                    // The nearest of a GPU are in row order; NCCL counts for the first.
+                    Kind::Nic => {
+                        let first = found.best.iter().min_by_key(|nic| topology.rows[**nic].bdf);
+                        let gpus = first.map_or(1, |nic| local_gpus(*nic)).max(1);
+                        share::devices(&topology.rows, &found.best).div_ceil(gpus)
+                    }
+                    Kind::Gpu | Kind::Nvme => 1,
+                };
+                let used = taken.take(&topology.rows, &found.best, pick, count);
+                if theirs == Kind::Nic {
+                    found.nccl = used;
                 }
-                found
-            })
-            .collect::<Vec<_>>()
+            }
+            found
+        })
+        .collect::<Vec<_>>()
     };
-    let mut matches = match_rows(Kind::Gpu, Kind::Nic);
-    matches.extend(match_rows(Kind::Nic, Kind::Gpu));
+    let of_nics = match_rows(Kind::Nic, Kind::Gpu, &|_| 1);
+    let gpus: BTreeMap<usize, usize> = of_nics
+        .iter()
+        .map(|found| (found.row, found.best.len()))
+        .collect();
+    let mut matches = match_rows(Kind::Gpu, Kind::Nic, &|nic| {
+        gpus.get(&nic).copied().unwrap_or(1)
+    });
+    advise(topology, &mut matches);
+    matches.extend(of_nics);
     matches
 }
 
@@ -58,7 +86,7 @@ fn one(
     legs: &[Leg],
     partners: &Partners<'_>,
     (row, theirs): (usize, Kind),
-    taken: &[usize],
+    taken: &Taken,
 ) -> Match {
     let me = &topology.rows[row];
     let any = nearest(topology, legs, partners, row, |_| true);
@@ -74,15 +102,15 @@ fn one(
         _ => any
             .iter()
             .filter(|candidate| candidate.rank() == nearest_rank)
-            .min_by_key(|candidate| address(topology, candidate)),
+            .min_by_key(|candidate| (topology.rows[candidate.row].bdf, candidate.row)),
     };
     let Some(rank) = usable.iter().map(Candidate::rank).min() else {
         return no_active_port(topology, row, down);
     };
-    let best: Vec<&Candidate> = usable.iter().filter(|c| c.rank() == rank).collect();
-    let Some(pick) = best
-        .iter()
-        .min_by_key(|c| (taken[c.row], address(topology, c)))
+    let best = usable.iter().filter(|c| c.rank() == rank);
+    let best: Vec<usize> = best.map(|candidate| candidate.row).collect();
+    let pick = taken.least(&topology.rows, &best);
+    let Some(pick) = pick.and_then(|pick| usable.iter().find(|candidate| candidate.row == pick))
     else {
         return no_partner(topology, partners, row, theirs);
     };
@@ -99,20 +127,22 @@ fn one(
             ..no_partner(topology, partners, row, theirs)
         };
     }
-    let (verdict, reason) = judge(me, partner, pick.class);
+    let is_guest = topology.facts.platform.is_guest();
+    let (verdict, reason) = rate(me, partner, pick.class, is_guest);
     let forced = forced(topology, row, pick.row);
     let (verdict, reason) = match &forced {
-        Some((verdict, denied)) => (*verdict, format!("{}, {denied}", pick.class.letters())),
+        Some((verdict, denied)) => (*verdict, format!("{}, {denied}", pick.letters())),
         None => (verdict, reason),
     };
     let reason = format!("{} to {}: {reason}", me.name, partner.name);
     Match {
         row,
         best: match topology.has_all_pairs() {
-            true => best.iter().map(|c| c.row).collect(),
+            true => best,
             false => vec![pick.row],
         },
         pick: Some(pick.row),
+        nccl: Vec::new(),
         nearer_down: down.map(|down| down.row),
         verdict,
         reason: match down {
@@ -121,22 +151,16 @@ fn one(
         },
         advice: match down {
             Some(down) => Some(port_advice(&topology.rows[down.row])),
-            None if forced.is_some() => Some(forced_pcie_remedy(topology.facts).to_owned()),
-            None => (verdict == Verdict::Bad).then(|| advice(topology.facts, me, partner)),
+            None => forced.map(|_| forced_pcie_remedy(topology.facts).to_owned()),
         },
     }
-}
-
-/// Chooses among equals. Names differ between boots and distributions, addresses do not.
-fn address(topology: &Topology<'_>, candidate: &Candidate) -> (Option<Bdf>, usize) {
-    (topology.rows[candidate.row].bdf, candidate.row)
 }
 
 fn nearer_but_down(topology: &Topology<'_>, down: &Candidate) -> String {
     let Row { name, label, .. } = &topology.rows[down.row];
     format!(
         "{name} ({label}) is nearer ({}), but none of its ports is up",
-        down.class.letters()
+        down.letters()
     )
 }
 
@@ -152,15 +176,13 @@ fn port_advice(nic: &Row) -> String {
 fn no_active_port(topology: &Topology<'_>, row: usize, nearest: Option<&Candidate>) -> Match {
     let reason = nearest.map_or_else(String::new, |nearest| {
         let Row { name, label, .. } = &topology.rows[nearest.row];
-        format!(
-            "; the nearest is {name} ({label}, {})",
-            nearest.class.letters()
-        )
+        format!("; the nearest is {name} ({label}, {})", nearest.letters())
     });
     Match {
         row,
         best: Vec::new(),
         pick: None,
+        nccl: Vec::new(),
         nearer_down: nearest.map(|nearest| nearest.row),
         verdict: Verdict::Bad,
         reason: format!("no NIC has an active port{reason}"),
@@ -214,6 +236,7 @@ fn no_partner(topology: &Topology<'_>, partners: &Partners<'_>, row: usize, thei
         row,
         best: Vec::new(),
         pick: None,
+        nccl: Vec::new(),
         nearer_down: None,
         verdict: Verdict::Unknown,
         reason,
@@ -222,17 +245,22 @@ fn no_partner(topology: &Topology<'_>, partners: &Partners<'_>, row: usize, thei
 }
 
 fn candidate(topology: &Topology<'_>, legs: &[Leg], row: usize, at: usize) -> Option<Candidate> {
-    let class = topology.class(row, at)?;
+    let class = topology.class(row, at);
+    if class.is_none() && !topology.crosses_host_bridges(row, at) {
+        return None;
+    }
     let (me, other) = (&topology.rows[row], &topology.rows[at]);
     Some(Candidate {
         row: at,
         distance: match class {
-            PciClass::Pix => 0,
-            PciClass::Pxb => 1,
-            _ if by_socket(me, other) => DISTANCE_OF_PHB,
-            PciClass::Phb => DISTANCE_OF_PHB,
-            PciClass::Node => 3,
-            PciClass::Sys => 4,
+            Some(PciClass::Pix) => 0,
+            Some(PciClass::Pxb) => 1,
+            // NVLink-C2C and the NIC's root port.
+            _ if is_by_socket(me, other) => DISTANCE_OF_PHB,
+            Some(PciClass::Phb) => DISTANCE_OF_PHB,
+            Some(PciClass::Node) => 3,
+            None => 4,
+            Some(PciClass::Sys) => 5,
         },
         class,
         bandwidth: bandwidth(topology, legs, row, at),
@@ -284,16 +312,20 @@ fn bandwidth(topology: &Topology<'_>, legs: &[Leg], a: usize, b: usize) -> u64 {
         // The source may omit the narrowest link.
         return 0;
     }
+    if common == 0 && is_by_socket(&topology.rows[a], &topology.rows[b]) {
+        // The GPU's own link is not on the way.
+        let nic = if topology.rows[a].kind == Kind::Nic {
+            a
+        } else {
+            b
+        };
+        let up = legs[nic].first().copied();
+        return up.filter(|up| *up != u64::MAX).unwrap_or(0);
+    }
     match (legs[a].get(common), legs[b].get(common)) {
         (Some(up), Some(down)) if first != last && up.min(down) != &u64::MAX => *up.min(down),
         _ => 0,
     }
-}
-
-/// NICs of their socket are near to coherent GPUs, over NVLink-C2C, whatever the PCI class.
-fn by_socket(a: &Row, b: &Row) -> bool {
-    (a.coherent || b.coherent)
-        && matches!((&a.numa, &b.numa), (Fact::Known(Some(a)), Fact::Known(Some(b))) if a == b)
 }
 
 /// The verdict on a pair whose GPU memory the driver does not map, or may not map, as the pair's software asks.
@@ -320,58 +352,4 @@ fn forced(topology: &Topology<'_>, me: usize, partner: usize) -> Option<(Verdict
             ),
         )),
     }
-}
-
-fn judge(me: &Row, partner: &Row, class: PciClass) -> (Verdict, String) {
-    let letters = class.letters();
-    // Below a common bridge PCI Express is the path: `Topology::rdma_path`.
-    if by_socket(me, partner) && !matches!(class, PciClass::Pix | PciClass::Pxb) {
-        let reason = format!("{letters}, on one socket: connected by NVLink-C2C, not PCI Express");
-        return (Verdict::Good, reason);
-    }
-    let (verdict, reason) = match class {
-        PciClass::Pix => (Verdict::Good, "below one switch"),
-        PciClass::Pxb => (
-            Verdict::Good,
-            "below one root port, through several switches",
-        ),
-        PciClass::Phb => (
-            Verdict::LikelyGood,
-            "through one host bridge, whose bandwidth depends on the CPU",
-        ),
-        PciClass::Node => (Verdict::Bad, "between host bridges of one NUMA node"),
-        PciClass::Sys => (Verdict::Bad, "across the interconnect between NUMA nodes"),
-    };
-    (verdict, format!("{letters}, {reason}"))
-}
-
-fn advice(facts: &Facts, me: &Row, partner: &Row) -> String {
-    let (gpu, nic) = match me.kind {
-        Kind::Gpu => (me, partner),
-        Kind::Nic | Kind::Nvme => (partner, me),
-    };
-    let place = |row: &Row| {
-        row.bdf
-            .and_then(|bdf| facts.device(bdf))
-            .and_then(|d| d.place.known())
-    };
-    let root = |row: &Row| Some(place(row).filter(|place| place.rooted)?.root);
-    let bus = root(gpu).map_or_else(|| "its root bus".to_owned(), |root| root.to_string());
-    let node = match &gpu.numa {
-        Fact::Known(Some(node)) => format!(", NUMA node {node}"),
-        _ => String::new(),
-    };
-    let below = match place(gpu).map_or(0, |place| place.bridges.len()) {
-        0 | 1 => "",
-        _ => ", best below the same switch",
-    };
-    let address = |row: &Row| row.bdf.map_or_else(String::new, |bdf| format!(" ({bdf})"));
-    let from = root(nic).map_or_else(String::new, |root| format!(" from {root}"));
-    format!(
-        "Move {}{}{from}, or put another NIC, to a slot on the host bridge of {}{}: {bus}{node}{below}.",
-        nic.label,
-        address(nic),
-        gpu.name,
-        address(gpu),
-    )
 }

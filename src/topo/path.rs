@@ -5,12 +5,16 @@ use std::collections::BTreeMap;
 use super::Topology;
 use super::classify::bridges_in_common;
 use super::forest::Forest;
-use crate::model::{Bdf, Bottleneck, Fact, Hop, Meeting, Path, PciDevice, Place, Row, Why};
+use crate::model::{
+    Bdf, Bottleneck, Fact, Hop, Link, Meeting, Path, PciDevice, Place, RdmaPath, Row, Why,
+};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Narrowest {
     /// The device below the link.
     pub below: Bdf,
+    /// The link at the best speed of both ends, with its active lanes.
+    pub link: Link,
     /// Bytes per second in one direction, before packet headers.
     pub bytes_per_second: u64,
 }
@@ -28,6 +32,31 @@ impl Topology<'_> {
                 .collect(),
         });
         Ok(path)
+    }
+
+    /// The narrowest link that data passes between a GPU and a NIC: with NVLink-C2C only the NIC's own links count. Unknown in a guest,
+    /// which does not see the host's links.
+    pub fn limit(&self, gpu: usize, nic: usize) -> Fact<Narrowest> {
+        if self.facts.platform.is_guest() {
+            return Fact::Unknown(Why::NotCovered);
+        }
+        let Ok(mut path) = self.route(gpu, nic) else {
+            return Fact::Unknown(Why::NotCovered);
+        };
+        match self.rdma_path(gpu, nic) {
+            Fact::Known(RdmaPath::Pcie) => {}
+            Fact::Known(RdmaPath::C2c) => {
+                let device = self.device(nic);
+                let place = device.and_then(|device| device.place.known());
+                path.hops.retain(|hop| {
+                    Some(hop.bdf) == device.map(|device| device.bdf)
+                        || place.is_some_and(|place| place.bridges.contains(&hop.bdf))
+                });
+            }
+            Fact::Known(RdmaPath::DataDirect) => return Fact::Unknown(Why::NotCovered),
+            Fact::Unknown(why) => return Fact::Unknown(why),
+        }
+        narrowest(&path)
     }
 
     /// Only the path: finding the sharers of the narrowest link is too slow for every pair.
@@ -185,17 +214,21 @@ pub fn narrowest(path: &Path) -> Fact<Narrowest> {
         .iter()
         .filter(|hop| path.meeting != Meeting::Bridge(hop.bdf))
     {
-        let bandwidth = match hop.link {
-            Fact::Known(Some(link)) => link.bandwidth(),
+        let state = match hop.link {
+            Fact::Known(Some(state)) => state,
             Fact::Known(None) => continue,
             Fact::Unknown(why) => return Fact::Unknown(why),
         };
-        let Some(bytes_per_second) = bandwidth else {
+        let Some(bytes_per_second) = state.bandwidth() else {
             return Fact::Unknown(Why::Broken);
         };
         if narrowest.is_none_or(|least| bytes_per_second < least.bytes_per_second) {
             narrowest = Some(Narrowest {
                 below: hop.bdf,
+                link: Link {
+                    speed: state.max.speed,
+                    width: state.current.width,
+                },
                 bytes_per_second,
             });
         }

@@ -1,6 +1,8 @@
 //! Rows of the matrix: GPUs by address, RDMA devices by name, NVMe controllers by number.
 
-use crate::model::{Bdf, DriverGpu, Fact, Facts, IdList, Kind, PciDevice, RdmaDevice, Row, Why};
+use crate::model::{
+    Bdf, DriverGpu, Fact, Facts, IdList, Ids, Kind, PciDevice, RdmaDevice, Row, Why,
+};
 
 pub fn rows(facts: &Facts) -> Vec<Row> {
     let gpus = managed_gpus(facts)
@@ -67,13 +69,17 @@ fn gpu(facts: &Facts, number: usize, device: &PciDevice) -> Row {
     let from_driver = |field: fn(&DriverGpu) -> Option<String>| driver.and_then(field);
     let name = nvml.and_then(|gpu| gpu.name.known().cloned());
     let uuid = nvml.and_then(|gpu| gpu.uuid.known().cloned());
+    let label = name
+        .or_else(|| from_driver(|gpu| gpu.model.clone()))
+        .unwrap_or_default();
+    let is = |property: fn(&Ids) -> bool| device.ids.known().is_some_and(property);
     Row {
-        label: name
-            .or_else(|| from_driver(|gpu| gpu.model.clone()))
-            .unwrap_or_default(),
+        integrated: is(Ids::is_integrated_gpu),
+        module: is(Ids::is_module_gpu) || label.contains("SXM"),
+        label,
         uuid: uuid.or_else(|| from_driver(|gpu| gpu.uuid.clone())),
         memory_node: nvml.and_then(|gpu| gpu.memory_node.present().copied()),
-        coherent: device.ids.known().is_some_and(|ids| ids.is_coherent_gpu()),
+        coherent: is(Ids::is_coherent_gpu),
         nvlinks: match nvml {
             Some(gpu) => gpu
                 .active_links
@@ -126,11 +132,7 @@ fn row(
     bdf: Option<Bdf>,
     device: Option<&PciDevice>,
 ) -> Row {
-    let cpus = device
-        .and_then(|device| device.attributes.as_ref())
-        .map_or(Fact::Unknown(Why::NotCovered), |attributes| {
-            attributes.local_cpus.clone()
-        });
+    let cpus = cpus(facts, device);
     Row {
         name,
         kind,
@@ -145,10 +147,29 @@ fn row(
         cpus,
         memory_node: None,
         coherent: false,
+        integrated: false,
+        module: false,
         nvlinks: Fact::Known(0),
         virtual_function: None,
         software: false,
         active: None,
+    }
+}
+
+/// The CPUs near a function: its own list, else that of its NUMA node.
+fn cpus(facts: &Facts, device: Option<&PciDevice>) -> Fact<IdList> {
+    let attributes = device.and_then(|device| device.attributes.as_ref());
+    let own = attributes.map_or(Fact::Unknown(Why::NotCovered), |attributes| {
+        attributes.local_cpus.clone()
+    });
+    let node = device.and_then(|device| device.numa_node.present());
+    let of_node = node.and_then(|id| {
+        let nodes = facts.numa.known()?;
+        nodes.iter().find(|node| node.id == *id)
+    });
+    match (own, of_node) {
+        (Fact::Unknown(_), Some(node)) if !node.cpus.is_empty() => Fact::Known(node.cpus.clone()),
+        (own, _) => own,
     }
 }
 

@@ -168,22 +168,43 @@ fn facts(positions: &[Position], nodes: Option<u32>) -> Facts {
 /// The distance of a partner by class, less is nearer; `None` if unknown.
 fn rank(topology: &Topology<'_>, me: usize, other: usize) -> Option<(u8, u64)> {
     let (a, b) = (&topology.rows[me], &topology.rows[other]);
-    let class = *topology.pair(me, other)?.pci.known()?;
+    let class = topology.pair(me, other)?.pci.known().copied();
+    let place = |at: usize| topology.device(at).and_then(|device| device.place.known());
+    if class.is_none() {
+        // NODE or SYS, if only the nodes are unknown.
+        let (here, there) = (place(me)?, place(other)?);
+        let apart = here.root.domain != there.root.domain
+            || (here.rooted && there.rooted && here.root != there.root);
+        if !apart {
+            return None;
+        }
+    }
     let by_socket = (a.coherent || b.coherent)
         && matches!((&a.numa, &b.numa), (Fact::Known(Some(a)), Fact::Known(Some(b))) if a == b);
-    let path = topology.route(me, other).ok();
+    let below_one_bridge = matches!(class, Some(PciClass::Pix | PciClass::Pxb));
+    let mut path = topology.route(me, other).ok();
+    if by_socket && !below_one_bridge {
+        // Over NVLink-C2C only the NIC's links count.
+        let nic = if a.kind == Kind::Nic { me } else { other };
+        let mut own: Vec<Bdf> = place(nic)?.bridges.clone();
+        own.extend(topology.rows[nic].bdf);
+        if let Some(path) = &mut path {
+            path.hops.retain(|hop| own.contains(&hop.bdf));
+        }
+    }
     let narrow = path.and_then(|path| {
         narrowest(&path)
             .known()
             .map(|narrow| narrow.bytes_per_second)
     });
     let distance = match class {
-        PciClass::Pix => 0,
-        PciClass::Pxb => 1,
+        Some(PciClass::Pix) => 0,
+        Some(PciClass::Pxb) => 1,
         _ if by_socket => 2,
-        PciClass::Phb => 2,
-        PciClass::Node => 3,
-        PciClass::Sys => 4,
+        Some(PciClass::Phb) => 2,
+        Some(PciClass::Node) => 3,
+        None => 4,
+        Some(PciClass::Sys) => 5,
     };
     Some((distance, u64::MAX - narrow.unwrap_or(0)))
 }
@@ -272,7 +293,8 @@ fn partners_of_equal_rank_go_by_address() {
             })
             .collect()
     };
-    let expected = [address(0x1002, 0, 0), address(0x1003, 0, 0)].map(Some);
+    // Of three NICs each of the two GPUs uses two.
+    let expected = [address(0x1002, 0, 0), address(0x1004, 0, 0)].map(Some);
     assert_eq!(partners(&facts), expected);
     // The kernel lists devices by name.
     if let Fact::Known(nics) = &mut facts.rdma {

@@ -81,6 +81,7 @@ mod snapshot_mask;
 mod support;
 mod together;
 mod topo;
+mod topo_pairing;
 mod uar_map;
 mod vendor_libraries;
 mod verbs;

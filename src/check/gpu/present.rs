@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::check::{Ctx, Judgement, container, passthrough, unidentified, unknown_if, words};
-use crate::model::{Area, Bdf, Fact, PciDevice, Why};
+use crate::check::{Ctx, Judgement, container, unidentified, unknown_if, words};
+use crate::model::{Area, Bdf, Fact, PciDevice, Why, is_passthrough_driver};
 use crate::output::shell_word;
 
 use super::node;
@@ -19,7 +19,7 @@ pub fn present(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if gpus.is_empty() && off_the_bus.is_empty() {
         return vec![none(ctx)];
     }
-    let all_passed_through = gpus.iter().all(|gpu| passthrough::holder(gpu).is_some());
+    let all_passed_through = gpus.iter().all(|gpu| gpu.passthrough_driver().is_some());
     let on_the_bus = gpus.iter().map(|gpu| one(ctx, gpu, all_passed_through));
     let unidentified = unidentified(ctx.facts);
     on_the_bus.chain(off_the_bus).chain(unidentified).collect()
@@ -144,7 +144,7 @@ fn one(ctx: &Ctx<'_>, gpu: &PciDevice, all_passed_through: bool) -> Judgement {
                 .unwrap_or_else(|| Judgement::pass(subject, format!("{what}.")))
                 .evidence(source, "nvidia");
         }
-        Some(name) if passthrough::hands_away(name) => (
+        Some(name) if is_passthrough_driver(name) => (
             all_passed_through,
             format!("{what}: bound to {name}, so it is for a virtual machine, not for this host."),
             format!("To use it here, unbind it from {name} and bind it to nvidia."),

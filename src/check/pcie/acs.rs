@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ports::{Redirecting, ports};
-use super::{Ctx, boot, is_grace};
+use super::{Ctx, boot};
 use crate::check::{Judgement, passthrough, unknown_if, words};
 use crate::model::config::AcsBits;
 use crate::model::{Area, Bdf, Fact, Severity, Why};
@@ -40,7 +40,7 @@ pub fn acs(ctx: &Ctx<'_>) -> Vec<Judgement> {
             "No pair of devices has a port on its path.",
         )];
     }
-    if is_grace(ctx) {
+    if ctx.facts.is_grace() {
         return vec![grace(
             ctx,
             found.clean.iter().chain(found.redirecting.keys()),

@@ -27,7 +27,7 @@ pub fn acs_vm(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
     let passed_through = passthrough::passed_through(ctx.facts).map(|device| {
         let bdf = device.bdf;
-        let driver = passthrough::holder(device).unwrap_or_default();
+        let driver = device.passthrough_driver().unwrap_or_default();
         let message = format!(
             "{bdf} is bound to {driver}, for a virtual machine: the ports above it keep their bits."
         );

@@ -1,6 +1,6 @@
 //! pcie.ats: NICs have address translation services (ATS) if they serve virtual machines, and lack them on bare metal if a
 //! GPU is below the NIC's own switch. The firmware shows or hides the capability (ATS_ENABLED); rdma-core's rdma_topo has
-//! the same rule.
+//! the same rule. What a guest sees is the hypervisor's, and decides nothing.
 
 use super::{Ctx, own};
 use crate::check::{Judgement, passthrough, unknown_devices, words};
@@ -38,6 +38,9 @@ pub fn ats(ctx: &Ctx<'_>) -> Vec<Judgement> {
             inline.into_iter().chain(passed_through).collect()
         }
     };
+    if guest && ctx.topology.rows_of(Kind::Gpu).next().is_none() {
+        return vec![Judgement::skip("machine", "There is no GPU.")];
+    }
     if nics.is_empty() {
         let message = "No NIC is in a virtual machine, and none has a GPU below its own switch: address translation services do not matter.";
         return vec![Judgement::skip("machine", message)];
@@ -79,16 +82,15 @@ fn judge(ctx: &Ctx<'_>, name: &str, bdf: Bdf, wanted: bool, guest: bool) -> Judg
         .and_then(|device| device.attributes.as_ref());
     let physical = attributes.and_then(|attributes| attributes.physical_function.present());
     let settings_of = physical.copied().unwrap_or(bdf);
-    let set = |judgement: Judgement, value: u8| {
-        match guest {
-        // The NIC has another address on the host.
-        true => judgement.advice(format!(
-            "On the host, set ATS_ENABLED={value} in the NIC with mlxconfig, then reset it (mlxfwreset) or power cycle."
-        )),
-        false => judgement
-            .command(format!("mlxconfig -d {settings_of} set ATS_ENABLED={value}"))
-            .advice("Then reset the NIC (mlxfwreset), or power cycle."),
+    if guest {
+        return in_guest(name, has).evidence(source, if has { "there" } else { "not there" });
     }
+    let set = |judgement: Judgement, value: u8| {
+        judgement
+            .command(format!(
+                "mlxconfig -d {settings_of} set ATS_ENABLED={value}"
+            ))
+            .advice("Then reset the NIC (mlxfwreset), or power cycle.")
     };
     let (judgement, value) = match (wanted, has) {
         (true, true) => (
@@ -132,6 +134,31 @@ fn judge(ctx: &Ctx<'_>, name: &str, bdf: Bdf, wanted: bool, guest: bool) -> Judg
         ),
     };
     judgement.evidence(source, value)
+}
+
+/// The hypervisor may hide the capability, and the host's ports decide what it is worth.
+fn in_guest(name: &str, has: bool) -> Judgement {
+    let proof = "gdr probe rdma shows the bandwidth";
+    match has {
+        true => Judgement::info(
+            name,
+            format!(
+                "{name} shows address translation services. Whether its traffic with a GPU is direct is unknown in a guest: the host's ports \
+                 must let translated requests pass (DirectTrans), too; {proof}."
+            ),
+        ),
+        false => Judgement::info(
+            name,
+            format!(
+                "{name} shows no address translation services in this guest. If it has none on the host either, its traffic with a GPU goes \
+                 through the host's root complex; {proof}."
+            ),
+        )
+        // The NIC has another address on the host.
+        .advice(
+            "If the bandwidth is low: on the host, set ATS_ENABLED=1 in the NIC with mlxconfig, then reset it (mlxfwreset) or power cycle.",
+        ),
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Ctx, boot, is_arm, is_grace, or_skip, own};
+use super::{Ctx, boot, is_arm, or_skip, own};
 use crate::check::{Judgement, nics, unknown_if, version, words};
 use crate::model::{Area, Bdf, Fact, Kind, Row, Severity, Why};
 
@@ -143,7 +143,7 @@ fn judge(ctx: &Ctx<'_>, row: &Row, bdf: Bdf, group: u32, kind: &str) -> Judgemen
             "The IOMMU translates this device's addresses, and DmaRemapPeerMmio=0 keeps the driver from mapping peer devices through it: GPUDirect RDMA does not work.",
         )
         .weighing(Severity::Error)
-    } else if is_grace(ctx) {
+    } else if ctx.facts.is_grace() {
         let message = "The SMMU translates this device's addresses, which is normal on Grace.";
         Judgement::info(subject, message)
     } else if let Some(doubt) = peers {
@@ -201,7 +201,7 @@ fn remedy(ctx: &Ctx<'_>, judgement: Judgement, arm: bool) -> Judgement {
         judgement.message.push_str(&pending);
     }
     match (guest, arm, ctx.facts.platform.architecture.known()) {
-        _ if is_grace(ctx) => judgement,
+        _ if ctx.facts.is_grace() => judgement,
         (true, ..) => judgement.advice(
             "This is the guest's own IOMMU: start the guest without one, or with iommu=pt on its \
                  kernel command line.",

@@ -1,6 +1,6 @@
 //! pcie.locality: each GPU has a NIC near it.
 
-use crate::check::{Ctx, Judgement, nics, or_skip, passthrough, unknown_devices, words};
+use crate::check::{Ctx, Judgement, nics, or_skip, unknown_devices, words};
 use crate::model::{Area, Kind, Match, Verdict, Why};
 
 /// Each GPU's best NIC, as the topology pairs them.
@@ -23,22 +23,19 @@ fn judge(ctx: &Ctx<'_>, found: &Match) -> Option<Judgement> {
         .get(found.row)
         .filter(|row| row.kind == Kind::Gpu)?;
     let device = row.bdf.and_then(|bdf| ctx.facts.device(bdf));
-    if device.is_some_and(|device| passthrough::holder(device).is_some()) {
+    if device.is_some_and(|device| device.passthrough_driver().is_some()) {
         // Its partners belong to the virtual machine.
         return None;
     }
     let subject = words::row(row);
     let guest = ctx.facts.platform.is_guest();
-    let message = match guest {
-        true => format!(
-            "{}. A guest's PCI tree comes from the hypervisor and does not show the host's.",
-            found.reason
-        ),
-        false => format!("{}.", found.reason),
-    };
+    let message = format!("{}.", found.reason);
     let judgement = match found.verdict {
         Verdict::Good | Verdict::LikelyGood => Judgement::pass(subject, message),
-        Verdict::Bad if guest => Judgement::info(subject, message),
+        // A guest's PCI tree is the hypervisor's.
+        Verdict::Bad | Verdict::Unknown if guest && found.pick.is_some() => {
+            Judgement::info(subject, message)
+        }
         Verdict::Bad => Judgement::broken(subject, message),
         Verdict::Unknown => {
             let judgement = Judgement::unknown(
@@ -117,7 +114,18 @@ mod tests {
         let mut facts = moved(0x80);
         facts.platform.hypervisor_flag = Fact::Known(true);
         let found = only("pcie.locality", &facts);
-        assert_says(&found, "comes from the hypervisor");
+        assert_says(
+            &found,
+            "NODE in the guest's tree; the host's path is unknown; gdr probe rdma proves it",
+        );
+        assert_eq!((found.outcome, found.fix), (Outcome::Info, None));
+        let mut facts = machine();
+        facts.platform.hypervisor_flag = Fact::Known(true);
+        let found = only("pcie.locality", &facts);
+        assert_says(
+            &found,
+            "PIX in the guest's tree; the host's path is unknown",
+        );
         assert_eq!((found.outcome, found.fix), (Outcome::Info, None));
     }
 

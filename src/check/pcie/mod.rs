@@ -25,16 +25,17 @@ use shared::shared;
 pub use acs::Held;
 pub use iommu::{is_translated, translated};
 pub use payload::small_reads;
-pub use ports::{Ports, Redirecting, governing, is_joined, ports, redirecting};
+pub use ports::{Ports, Redirecting, is_joined, ports, redirecting};
 
-use super::{Check, Ctx, Judgement, Source, nics, passthrough, unknown_devices, words};
-use crate::model::{Area, Bdf, Ids, Kind, Row, Severity, Why};
+use super::{Check, Ctx, Judgement, Source, nics, unknown_devices, words};
+use crate::model::{Area, Bdf, Kind, Row, Severity, Why};
 
 /// The checks of this family, in the order of a report.
 pub const CHECKS: &[Check] = &[
     Check {
         id: "pcie.locality",
-        rule: "Each GPU has a NIC below the same switch or host bridge.",
+        rule: "Each GPU has a NIC below the same switch or host bridge. In a guest this is unknown, \
+            and a note.",
         sources: "links of /sys/bus/pci/devices, numa_node",
         severity: Severity::Warn,
         why: "A NIC and a GPU below one switch transfer data at the full rate of the link. Through \
@@ -103,12 +104,14 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "pcie.ats",
-        rule: "In a virtual machine a NIC has address translation services (ATS); on bare metal \
-            with a GPU below its own switch it has none.",
+        rule: "A NIC passed through to a virtual machine has address translation services (ATS); \
+            on bare metal with a GPU below its own switch it has none. What a guest sees is a \
+            note: it decides nothing.",
         sources: "configuration space: Address Translation Service; driver links, platform",
         severity: Severity::Info,
         why: "In a virtual machine a NIC reaches a GPU directly through a switch only with \
-            addresses that the NIC translated itself. On bare metal the capability routes the \
+            addresses that the NIC translated itself, and only if the host's ports let them pass. \
+            On bare metal the capability routes the \
             NIC's traffic away from its own switch.",
         remedy: "Set ATS_ENABLED in the NIC's firmware with mlxconfig on the host, and reset the NIC.",
         references: &["https://github.com/linux-rdma/rdma-core/blob/v64.0/kernel-boot/rdma_topo"],
@@ -200,7 +203,7 @@ fn endpoints<'a>(ctx: &'a Ctx<'_>) -> impl Iterator<Item = (&'a Row, Bdf)> {
 fn own<'a>(ctx: &'a Ctx<'_>) -> impl Iterator<Item = (&'a Row, Bdf)> {
     endpoints(ctx).filter(|(_, bdf)| {
         let device = ctx.facts.device(*bdf);
-        device.is_none_or(|device| passthrough::holder(device).is_none())
+        device.is_none_or(|device| device.passthrough_driver().is_none())
     })
 }
 
@@ -230,22 +233,4 @@ fn or_skip(ctx: &Ctx<'_>, judgements: Vec<Judgement>, message: &str) -> Vec<Judg
 fn is_arm(ctx: &Ctx<'_>) -> bool {
     let architecture = ctx.facts.platform.architecture.known();
     architecture.is_some_and(|name| name == "aarch64")
-}
-
-/// True for GPUs on NVIDIA's CPUs (Grace, Vera): their memory is coherent over NVLink-C2C, and their ports keep the ACS bits
-/// that the kernel sets.
-pub fn is_grace(ctx: &Ctx<'_>) -> bool {
-    let coherent = ctx
-        .facts
-        .gpus()
-        .any(|gpu| gpu.ids.known().is_some_and(Ids::is_coherent_gpu));
-    let arm = is_arm(ctx);
-    let root_port = |ids: &Ids| ids.vendor == Ids::NVIDIA && ids.is_bridge();
-    let nvidia = || {
-        ctx.facts
-            .devices()
-            .iter()
-            .any(|device| device.ids.known().is_some_and(root_port))
-    };
-    coherent || (arm && nvidia())
 }

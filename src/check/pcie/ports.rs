@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::is_translated;
-use crate::check::{Ctx, nics, passthrough, unidentified, words};
-use crate::model::{AcsBits, Bdf, Fact, Kind, Meeting, Path, Row, Severity, Why};
-use crate::topo::{self, MAX_PATHS, Redirect, Role};
+use crate::check::{Ctx, nics, unidentified, words};
+use crate::model::{AcsBits, Bdf, Fact, Kind, Meeting, Row, Severity, Why};
+use crate::topo::MAX_PATHS;
 
 #[derive(Default)]
 pub struct Ports {
@@ -123,8 +123,8 @@ pub fn pairs(ctx: &Ctx<'_>) -> Result<Vec<(usize, usize)>, TooMany> {
         return Err(TooMany);
     }
     let is_passed_through = |row: usize| {
-        let holder = topology.device(row).and_then(passthrough::holder);
-        holder.is_some()
+        let device = topology.device(row);
+        device.is_some_and(|device| device.passthrough_driver().is_some())
     };
     let passed_through: Vec<bool> = (0..topology.rows.len()).map(is_passed_through).collect();
     let gpus: Vec<usize> = topology
@@ -158,20 +158,6 @@ pub fn is_joined(ctx: &Ctx<'_>, a: usize, b: usize) -> bool {
     pair.is_some_and(|pair| pair.nvlinks.known().is_some_and(|links| *links > 0))
 }
 
-/// The ports whose ACS bits decide the path. Traffic that goes to the root complex anyway passes
-/// switch ports whatever their bits are.
-pub fn governing(ctx: &Ctx<'_>, path: &Path) -> impl Iterator<Item = Redirect> {
-    let below_a_switch = matches!(path.meeting, Meeting::Bridge(_));
-    let redirects = topo::redirects(ctx.forest, path).into_iter();
-    redirects.filter(move |redirect| {
-        let role = ctx
-            .forest
-            .device(redirect.port)
-            .map(|device| ctx.forest.role(device));
-        below_a_switch || role != Some(Role::DownstreamPort)
-    })
-}
-
 fn look(ctx: &Ctx<'_>, (a, b): (usize, usize), translated: bool, ports: &mut Ports) {
     ports.pairs += 1;
     let Ok(path) = ctx.topology.route(a, b) else {
@@ -186,7 +172,7 @@ fn look(ctx: &Ctx<'_>, (a, b): (usize, usize), translated: bool, ports: &mut Por
         // appear on every such machine, and clearing them would not help.
         Meeting::Interconnect(..) => Severity::Info,
     };
-    for redirect in governing(ctx, &path) {
+    for redirect in ctx.topology.governing(&path) {
         if weight > Severity::Info {
             ports.worth.insert(redirect.port);
         }

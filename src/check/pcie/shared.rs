@@ -78,7 +78,7 @@ fn without_partner(ctx: &Ctx<'_>) -> Option<Judgement> {
         .topology
         .matches
         .iter()
-        .filter(|found| found.verdict == Verdict::Unknown);
+        .filter(|found| found.pick.is_none() && found.verdict == Verdict::Unknown);
     let rows = lost.filter_map(|found| ctx.topology.rows.get(found.row));
     let gpus: Vec<String> = rows
         .filter(|row| row.kind == Kind::Gpu && !row.coherent)

@@ -196,7 +196,7 @@ impl<'a> Wanted<'a> {
                 row.is_some_and(|row| row.kind == Kind::Gpu)
             })
         };
-        if of_gpus().any(|found| found.verdict == Verdict::Unknown) {
+        if of_gpus().any(|found| found.pick.is_none() && found.verdict == Verdict::Unknown) {
             return Self(None);
         }
         // One with an unknown place may be the nearest.

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{AcsBits, Bdf, Fact, Meeting, PciClass, Verdict};
-use crate::topo::{Role, Topology, redirects};
+use crate::model::{AcsBits, Bdf, Fact, Meeting};
+use crate::topo::Topology;
 
 use super::nets::picks;
 
@@ -27,26 +27,14 @@ pub struct Found {
 
 /// Checks the paths of all pairs.
 pub fn find(topology: &Topology<'_>) -> Acs {
-    let forest = &topology.forest;
     let mut acs = Acs::default();
-    for (gpu, nic, verdict) in picks(topology) {
-        // A good pair of two host bridges uses NVLink-C2C, not these ports.
-        let class = topology.class(gpu, nic);
-        if verdict == Verdict::Good && class.is_some_and(|class| class >= PciClass::Phb) {
-            continue;
-        }
+    for (gpu, nic, _) in picks(topology) {
         let Ok(path) = topology.route(gpu, nic) else {
             continue;
         };
         let below_a_switch = matches!(path.meeting, Meeting::Bridge(_));
-        for redirect in redirects(forest, &path) {
-            // Traffic that goes to the root complex anyway passes the switch ports whatever their bits are.
-            let role = forest.device(redirect.port).map(|port| forest.role(port));
-            if !below_a_switch && role == Some(Role::DownstreamPort) {
-                continue;
-            }
+        for redirect in topology.redirecting(&path) {
             match redirect.bits {
-                Fact::Known(bits) if bits.is_empty() => {}
                 Fact::Known(bits) => {
                     let found = acs.ports.entry(redirect.port).or_default();
                     found.below_a_switch |= below_a_switch;

@@ -87,10 +87,17 @@ fn labels_end(labels: &str) -> bool {
 fn lines_for_a_shell(page: &str) -> Option<String> {
     let directory = tempfile::tempdir().expect("a directory");
     for line in page.lines().filter(|line| !line.starts_with('#')) {
-        let Some(words) = line
-            .strip_suffix(" COMMAND")
-            .filter(|line| line.starts_with("env "))
-        else {
+        if matches!(line, "case \"$SLURM_LOCALID\" in" | "esac") || line.starts_with("*) echo ") {
+            continue;
+        }
+        let of_a_rank = line.split_once(") exec ").and_then(|(rank, line)| {
+            let line = line.strip_suffix(" \"$@\" ;;")?;
+            rank.bytes().all(|b| b.is_ascii_digit()).then_some(line)
+        });
+        let of_the_machine = line.strip_prefix("export ");
+        let words = of_a_rank.or(line.strip_suffix(" COMMAND"));
+        let words = words.filter(|line| line.starts_with("env "));
+        let Some(words) = words.or(of_the_machine) else {
             return Some(format!("no line of gdr's: {line}"));
         };
         let ran = Command::new("/bin/sh")
