@@ -1,23 +1,26 @@
 //! `gdr explain`.
 
+mod scope;
+
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
 
+use self::scope::Scope;
 use super::machine::Machine;
 use super::profiles::expectations;
 use super::{doctor, document};
 use crate::check::{self, Check, Ctx};
 use crate::cli::{Explain, ExplainFormat, Global, style};
-use crate::explain::{self, MOST_BYTES, Matcher, Reading};
+use crate::explain::{self, MOST_BYTES, Matcher, Reading, Setting};
 use crate::import;
 use crate::input::Lookahead;
 use crate::model::Order as _;
 use crate::model::{
-    EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, Finding, Outcome, ReadText, Standing,
-    SymptomMatch,
+    EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, Fact, Finding, ReadText, Undecided,
 };
 use crate::output::{self, Document};
 use crate::profile::Expectations;
@@ -26,6 +29,9 @@ use crate::topo;
 
 /// Exit status: no known symptom was found.
 const NO_MATCH: u8 = 1;
+
+/// The check of environment variables.
+const ENVIRONMENT: &str = "env.contradiction";
 
 /// Number of checks that are run; later ones are less likely.
 const MAX_MATCHES: usize = 12;
@@ -51,10 +57,14 @@ pub fn run(
     let mut report = ExplainReport {
         asked: name(&request),
         matches: Vec::new(),
+        questions: Vec::new(),
+        uncovered: Vec::new(),
         checks: Vec::new(),
         host: None,
+        not_inspected: None,
         profiles: Vec::new(),
         findings: Vec::new(),
+        undecided: Vec::new(),
         read: None,
     };
     let code = match &request {
@@ -74,6 +84,8 @@ pub fn run(
                 cut,
             });
             report.matches = reading.matches;
+            report.questions = reading.questions;
+            report.uncovered = reading.uncovered;
             if cut {
                 super::remark(
                     err,
@@ -84,9 +96,16 @@ pub fn run(
                     ),
                 );
             }
-            if !options.no_run && !report.matches.is_empty() {
+            report.not_inspected = match reading.listing {
+                _ if options.no_run => None,
+                Some(program) if !is_report && !names_machine(global) => Some(of_listing(program)),
+                _ => None,
+            };
+            let is_inspected = !options.no_run && report.not_inspected.is_none();
+            if is_inspected && !report.matches.is_empty() {
                 let machine = machine(text, is_report, global, err)?;
-                inspect(&machine, global, &expectations, &mut report, err);
+                let settings = reading.environment;
+                inspect(&machine, global, &expectations, settings, &mut report, err);
             }
             match report.matches.is_empty() {
                 true => NO_MATCH,
@@ -234,65 +253,90 @@ fn machine(
     global: &Global,
     err: &mut dyn Write,
 ) -> anyhow::Result<Machine> {
-    let is_named = global.from.is_some() || global.sysroot.is_some();
     match text {
         // An archive may hold logs alone.
-        Request::File(file) if is_report && !is_named => {
+        Request::File(file) if is_report && !names_machine(global) => {
             Machine::recorded(Path::new(file), err).or_else(|_| Machine::of(global, err))
         }
         _ => Machine::of(global, err),
     }
 }
 
-/// Runs the checks of the matches on the machine, with the severities of the profiles.
+/// True if the options name the machine that the text is of.
+fn names_machine(global: &Global) -> bool {
+    global.from.is_some() || global.sysroot.is_some()
+}
+
+fn of_listing(program: &str) -> String {
+    format!(
+        "The text is output of {program}, perhaps of another machine: gdr judged what it shows and checked no machine."
+    )
+}
+
+/// Runs the checks of the matches on the machine, with the severities of the profiles. Variables that the text shows replace those
+/// of gdr's own process.
 fn inspect(
     machine: &Machine,
     global: &Global,
     expectations: &Expectations,
+    settings: BTreeMap<String, Setting>,
     report: &mut ExplainReport,
     err: &mut dyn Write,
 ) {
-    let ids: Vec<&str> = report
+    let ids: Vec<String> = report
         .matches
         .iter()
         .take(MAX_MATCHES)
-        .map(|found| found.check.as_str())
+        .map(|found| found.check.clone())
         .collect();
-    let wanted = |id: &str| ids.contains(&id);
-    let facts = machine.facts(doctor::want(false, wanted));
+    let wanted = |id: &str| ids.iter().any(|wanted| wanted == id);
+    let mut facts = machine.facts(doctor::want(false, wanted));
     super::notes(global, machine.is_imported(), &facts, err);
+    if !settings.is_empty() {
+        let values = settings
+            .iter()
+            .map(|(name, setting)| (name.clone(), setting.value.clone()));
+        facts.environment = Fact::Known(values.collect());
+    }
+    let scope = Scope::new(machine.is_live(), &facts, !settings.is_empty());
+    report.not_inspected = scope.is_elsewhere().map(str::to_owned);
+    if report.not_inspected.is_some() {
+        return;
+    }
     let mut findings = check::run_those(
         &Ctx::new(&facts, &topo::topology(&facts), expectations),
-        wanted,
+        |id| wanted(id) && scope.excludes(id).is_none(),
     );
+    quote_settings(&mut findings, &settings);
     // In the order of the matches.
     findings.order_by_key(|finding| ids.iter().position(|id| *id == finding.id));
     for found in &mut report.matches {
-        found.standing = Some(standing(found, &findings));
+        found.standing = Some(scope.standing(&found.check, &findings));
     }
+    report.undecided = ids
+        .iter()
+        .filter_map(|id| {
+            let reason = scope.why_undecided(id, &findings)?;
+            let check = id.clone();
+            Some(Undecided { check, reason })
+        })
+        .collect();
     report.matches.order_by_key(|found| found.standing);
     report.findings = findings;
     report.host = Some(facts.host.clone());
     report.profiles = expectations.names.clone();
 }
 
-fn standing(found: &SymptomMatch, findings: &[Finding]) -> Standing {
-    let mut outcomes = findings
-        .iter()
-        .filter(|finding| finding.id == found.check)
-        .map(|finding| finding.outcome)
-        .peekable();
-    let is_run = outcomes.peek().is_some();
-    let mut passes = true;
-    for outcome in outcomes {
-        match outcome {
-            Outcome::Fail | Outcome::Warn => return Standing::Confirmed,
-            Outcome::Pass => {}
-            _ => passes = false,
+/// Names the lines of the text that set the variables of a finding.
+fn quote_settings(findings: &mut [Finding], settings: &BTreeMap<String, Setting>) {
+    for finding in findings
+        .iter_mut()
+        .filter(|finding| finding.id == ENVIRONMENT)
+    {
+        if let Some(setting) = settings.get(&finding.subject) {
+            for evidence in &mut finding.evidence {
+                evidence.source = format!("line {} of the text", setting.line);
+            }
         }
-    }
-    match is_run && passes {
-        true => Standing::Excluded,
-        false => Standing::Open,
     }
 }

@@ -115,7 +115,8 @@ impl Cleaner {
         if memmem::find(out, b"://").is_some() && self.address.is_match(out) {
             *out = self.address.replace_all(out, &b""[..]).into_owned();
         }
-        while out.last() == Some(&b' ') {
+        // The border of a table.
+        while matches!(out.last(), Some(b' ' | b'|')) {
             out.pop();
         }
         printed

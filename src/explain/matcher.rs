@@ -11,10 +11,14 @@ use aho_corasick::AhoCorasick;
 use regex::bytes::{Regex, RegexBuilder};
 
 use super::clean::{Cleaner, is_sentence, shown};
+use super::listing::{self, Listing};
 use super::literal;
+use super::notices::{Notice, Notices, is_comment};
 use super::pieces::LineReader;
+use super::settings::Settings;
 use super::table::{Concept, Table, TableError};
 use super::tally::{HintMatch, Occurrence, Reading, Tally};
+use crate::model::Quote;
 
 /// Lines that a person picked from a log.
 const FEW_LINES: usize = 5;
@@ -41,6 +45,9 @@ const SUBJECT: i32 = 4;
 pub struct Matcher {
     table: Table,
     cleaner: Cleaner,
+    listing: Listing,
+    settings: Settings,
+    notices: Notices,
     /// The patterns of each literal.
     literals: AhoCorasick,
     patterns_of: Vec<Vec<usize>>,
@@ -67,6 +74,7 @@ struct Pattern {
 enum Of {
     Symptom(usize),
     Prose(usize),
+    Uncovered(usize),
     Unless(usize),
     Concept(usize),
     UnlessConcept(usize),
@@ -75,6 +83,8 @@ enum Of {
 #[derive(Default, Clone)]
 struct LineMatch {
     symptoms: Vec<usize>,
+    /// Failures that gdr has no check for.
+    uncovered: Vec<usize>,
     /// Symptoms whose `prose` alone matches.
     prose: Vec<usize>,
     concepts: Concepts,
@@ -120,6 +130,9 @@ impl Matcher {
             .collect();
         Ok(Self {
             cleaner: Cleaner::new()?,
+            listing: Listing::new()?,
+            settings: Settings::new()?,
+            notices: Notices::new()?,
             table,
             literals: automaton,
             patterns_of: literals.into_values().collect(),
@@ -143,6 +156,9 @@ impl Matcher {
         let mut short = true;
         let mut lines = 0;
         let mut before: HashMap<Vec<u8>, LineMatch> = HashMap::new();
+        let mut listed = listing::Found::default();
+        let mut environment = BTreeMap::new();
+        let mut is_log = false;
         // Matches in earlier parts of the same line.
         let mut known: BTreeSet<usize> = BTreeSet::new();
         while let Some(part) = reader.next()? {
@@ -150,26 +166,47 @@ impl Matcher {
             if !part.continues {
                 known.clear();
             }
+            let is_port = self.listing.read(part.bytes, part.line, &mut listed);
             let printed = self.cleaner.clean(part.bytes, &mut line);
-            if line.is_empty() {
+            if line.is_empty() || is_port {
                 continue;
             }
             let sentence = !printed && is_sentence(&line);
+            is_log |= printed || sentence;
+            let is_command = !printed && !sentence && !line.starts_with(b"nccl ");
+            let settings = &self.settings;
+            settings.read(part.bytes, part.line, is_command, &mut environment);
+            let notice = match part.line > 1 && !sentence && is_comment(part.bytes) {
+                true => Notice::Nothing,
+                false => self.notices.of(&line),
+            };
+            if notice == Notice::Nothing {
+                continue;
+            }
             let occurrence = || Occurrence {
                 line: part.line,
                 text: shown(part.bytes),
                 less: 0,
             };
-            let line_match = match before.get(&line) {
+            let mut line_match = match before.get(&line) {
                 Some(line_match) => line_match.clone(),
                 None => self.match_line(&line, &known),
             };
+            if notice == Notice::Counter {
+                line_match.concepts = 0;
+            }
             known.extend(&line_match.symptoms);
             if !part.continues && line.len() <= REMEMBERED_LENGTH && before.len() < REMEMBERED {
                 before.insert(line.clone(), line_match.clone());
             }
             for symptom in &line_match.symptoms {
                 tally.symptom(*symptom, part.line, occurrence);
+            }
+            for failure in &line_match.uncovered {
+                tally.uncovered(*failure, || Quote {
+                    number: part.line,
+                    text: shown(part.bytes),
+                });
             }
             short = short && part.line <= SHORT_LINES && !part.continues;
             if short {
@@ -184,12 +221,19 @@ impl Matcher {
             }
         }
         let read = reader.bytes();
-        if short && read <= SHORT_BYTES && self.is_question(&neighbours) {
+        let listing = listed.program.filter(|_| !is_log);
+        let is_listing = listing.is_some() && lines > FEW_LINES as u64;
+        if short && read <= SHORT_BYTES && !is_listing && self.is_question(&neighbours) {
             self.read_alone(&neighbours, &mut tally);
             self.read_together(&neighbours, &mut tally);
             self.read_hints(&neighbours, &mut tally);
         }
-        Ok(tally.reading(lines, read))
+        tally.ports(&listed);
+        Ok(Reading {
+            environment,
+            listing,
+            ..tally.reading(lines, read)
+        })
     }
 
     /// True if a person wrote or picked these lines: they are few, begin with a sentence or a title, or have many sentences.
@@ -298,6 +342,7 @@ impl Matcher {
         for pattern in candidates.into_iter().map(|at| &self.patterns[at]) {
             let needless = match pattern.of {
                 Of::Symptom(symptom) => symptoms.contains(&symptom) || known.contains(&symptom),
+                Of::Uncovered(failure) => line_match.uncovered.contains(&failure),
                 Of::Prose(symptom) => prose.contains(&symptom) || known.contains(&symptom),
                 Of::Unless(symptom) => not.contains(&symptom) || known.contains(&symptom),
                 Of::Concept(concept) => line_match.concepts & bit(concept) != 0,
@@ -308,6 +353,7 @@ impl Matcher {
             }
             match pattern.of {
                 Of::Symptom(symptom) => _ = symptoms.insert(symptom),
+                Of::Uncovered(failure) => line_match.uncovered.push(failure),
                 Of::Prose(symptom) => _ = prose.insert(symptom),
                 Of::Unless(symptom) => _ = not.insert(symptom),
                 Of::Concept(concept) => line_match.concepts |= bit(concept),
@@ -371,7 +417,12 @@ fn all(table: &Table) -> impl Iterator<Item = (Of, &str, &str)> {
         let unless = of(Of::UnlessConcept(at), &concept.name, &concept.unless);
         of(Of::Concept(at), &concept.name, &concept.patterns).chain(unless)
     });
-    symptoms.chain(concepts)
+    let uncovered = table
+        .uncovered
+        .iter()
+        .enumerate()
+        .flat_map(|(at, failure)| of(Of::Uncovered(at), &failure.name, &failure.patterns));
+    symptoms.chain(concepts).chain(uncovered)
 }
 
 /// A test checks that the table has no more concepts than bits.

@@ -1,12 +1,17 @@
 //! Finds known symptoms in a pasted line or a log. Reads nothing and runs no check.
 //!
 //! `pieces` splits the text into lines, `clean` removes what varies, `matcher` applies the table, `tally` ranks the checks.
+//! `listing` knows texts that list a machine, `settings` the environment variables that a text shows,
+//! `notices` lines that report no failure.
 //! Linear in the text, with bounded memory.
 
 mod clean;
+mod listing;
 mod literal;
 mod matcher;
+mod notices;
 mod pieces;
+mod settings;
 mod table;
 mod tally;
 
@@ -14,6 +19,7 @@ mod tally;
 mod tests;
 
 pub use matcher::Matcher;
+pub use settings::Setting;
 pub use table::{Concept, Hint, Symptom, Table, TableError};
 pub use tally::Reading;
 

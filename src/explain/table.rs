@@ -12,6 +12,9 @@ pub struct Table {
     words: BTreeMap<String, String>,
     #[serde(rename = "symptom")]
     pub symptoms: Vec<Symptom>,
+    /// Failures that gdr has no check for.
+    #[serde(default)]
+    pub uncovered: Vec<UncoveredFailure>,
     #[serde(rename = "concept")]
     pub concepts: Vec<Concept>,
     #[serde(rename = "hint")]
@@ -40,6 +43,20 @@ pub struct Symptom {
     pub checks: Vec<String>,
     /// Public threads and documents.
     pub sources: Vec<String>,
+    /// An example line.
+    pub example: String,
+}
+
+/// A failure that gdr has no check for.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UncoveredFailure {
+    pub name: String,
+    /// Patterns, any of which matches.
+    #[serde(rename = "match")]
+    pub patterns: Vec<String>,
+    /// What it is and where to look, as sentences.
+    pub subject: String,
     /// An example line.
     pub example: String,
 }
@@ -110,6 +127,11 @@ impl Table {
             let patterns = symptom.patterns.iter_mut().chain(&mut symptom.prose);
             for pattern in patterns.chain(&mut symptom.unless) {
                 *pattern = spelt(&symptom.name, pattern, &words)?;
+            }
+        }
+        for failure in &mut table.uncovered {
+            for pattern in &mut failure.patterns {
+                *pattern = spelt(&failure.name, pattern, &words)?;
             }
         }
         for concept in &mut table.concepts {

@@ -366,14 +366,16 @@ fn cases(file: &str) -> Vec<(Vec<String>, String, String)> {
         .collect()
 }
 
-/// Mismatches with a file of cases: the expected check is not among this many.
+/// Mismatches with a file of cases: the expected check is not among this many. A question names no cause, so it is none for a text
+/// without a fault.
 fn misses(file: &str, first: usize) -> (usize, Vec<String>) {
     let matcher = matcher();
     let cases = cases(file);
     let mut wrong = Vec::new();
     for (ids, source, text) in &cases {
         let reading = matcher.read(text.as_bytes()).expect("memory is read");
-        let named: Vec<&str> = (reading.matches.iter().take(first))
+        let questions = reading.questions.iter().filter(|_| ids != &["-"]);
+        let named: Vec<&str> = (reading.matches.iter().chain(questions).take(first))
             .map(|found| found.check.as_str())
             .collect();
         let right = match named.is_empty() {
@@ -395,6 +397,81 @@ fn finds_known_symptoms() {
         "{} of {count}: {wrong:#?}",
         wrong.len()
     );
+}
+
+/// A failure of another kind is named, and makes of what the words suggest a question.
+#[test]
+fn names_failures_without_a_check() {
+    let matcher = matcher();
+    for failure in &matcher.table().uncovered {
+        let reading = matcher
+            .read(failure.example.as_bytes())
+            .expect("memory is read");
+        let subjects: Vec<&str> = (reading.uncovered.iter())
+            .map(|found| found.subject.as_str())
+            .collect();
+        assert_eq!(subjects, [failure.subject.as_str()], "{}", failure.name);
+        assert!(reading.matches.is_empty(), "{:#?}", reading.matches);
+    }
+}
+
+/// The words of a text alone name no cause below a confidence, and nothing where a line is known.
+#[test]
+fn weak_words_are_a_question() {
+    let matcher = matcher();
+    let found = |text: &str| {
+        let reading = matcher.read(text.as_bytes()).expect("memory is read");
+        let checks = |found: &[crate::model::SymptomMatch]| -> Vec<String> {
+            found.iter().map(|found| found.check.clone()).collect()
+        };
+        (checks(&reading.matches), checks(&reading.questions))
+    };
+    let (matches, questions) = found("gdsio: error in file registration");
+    assert!(matches.is_empty(), "{matches:?}");
+    assert!(
+        questions.iter().any(|check| check == "gpu.driver-flavour"),
+        "{questions:?}"
+    );
+    let (matches, questions) = found("ibv_reg_mr_iova2 failed with error Cannot allocate memory");
+    assert_eq!(matches[0], "limits.memlock");
+    assert!(questions.is_empty(), "{questions:?}");
+}
+
+/// A port without a cable is no fault of a machine whose other ports are active.
+#[test]
+fn listed_ports_are_judged_together() {
+    let matcher = matcher();
+    let port = |name: &str, state: &str| {
+        format!(
+            "CA '{name}'\n\tCA type: MT4129\n\tPort 1:\n\t\tState: {state}\n\t\tPhysical state: Polling\n"
+        )
+    };
+    let read = |states: &[&str]| {
+        let ports = (0..).zip(states);
+        let text: String = ports
+            .map(|(at, state)| port(&format!("mlx5_{at}"), state))
+            .collect();
+        matcher.read(text.as_bytes()).expect("memory is read")
+    };
+    let uncabled = read(&["Active", "Down", "Active", "Down"]);
+    assert!(uncabled.matches.is_empty(), "{:#?}", uncabled.matches);
+    let question = uncabled.questions.first().expect("a question");
+    assert_eq!(question.check, "rdma.port");
+    assert!(
+        question.cause.contains("mlx5_1/1, mlx5_3/1"),
+        "{}",
+        question.cause
+    );
+    assert_eq!(uncabled.listing, Some("ibstat"));
+    for (states, named) in [
+        (["Down", "Down"], "mlx5_0/1, mlx5_1/1"),
+        (["Active", "Initializing"], "mlx5_1/1"),
+    ] {
+        let reading = read(&states);
+        let found = reading.matches.first().expect("a match");
+        assert_eq!(found.check, "rdma.port");
+        assert!(found.cause.contains(named), "{}", found.cause);
+    }
 }
 
 #[test]

@@ -18,13 +18,25 @@ pub struct ExplainReport {
     pub matches: Vec<SymptomMatch>,
     /// Checks requested by id.
     pub checks: Vec<ExplainedCheck>,
+    /// What the words of the text suggest, too weakly for a cause; the most likely first.
+    #[serde(default)]
+    pub questions: Vec<SymptomMatch>,
+    /// Failures in the text that gdr has no check for.
+    #[serde(default)]
+    pub uncovered: Vec<Uncovered>,
     /// The inspected machine; null if none was inspected.
     pub host: Option<Host>,
+    /// Why no machine was inspected, as a sentence.
+    #[serde(default)]
+    pub not_inspected: Option<String>,
     /// Profiles that the machine was checked against; empty if no machine was inspected.
     #[serde(default)]
     pub profiles: Vec<String>,
     /// Findings on that machine for the checks of the matches, in the order of the matches.
     pub findings: Vec<Finding>,
+    /// Checks of the matches that the inspected machine cannot decide.
+    #[serde(default)]
+    pub undecided: Vec<Undecided>,
     /// Amount of text that was read; null if checks were requested by id.
     pub read: Option<ReadText>,
 }
@@ -35,6 +47,8 @@ pub struct SymptomMatch {
     pub check: String,
     /// Confidence that this check finds the cause, 1 to 100.
     pub score: u8,
+    /// The confidence in a word.
+    pub likelihood: Likelihood,
     /// The cause, as a sentence.
     pub cause: String,
     /// A public thread or document about it.
@@ -51,6 +65,38 @@ pub struct SymptomMatch {
     pub count: u64,
     /// What the check found on the machine; null if it did not run.
     pub standing: Option<Standing>,
+    /// How to repair it.
+    pub remedy: String,
+}
+
+/// How likely a text has a cause.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Likelihood {
+    /// The line is printed for this cause alone.
+    Certain,
+    Likely,
+    /// The line has other causes too, or the words of the text alone point to it.
+    Possible,
+}
+
+/// A failure that gdr has no check for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Uncovered {
+    /// What it is and where to look, as sentences.
+    pub subject: String,
+    /// First line that reports it.
+    pub line: Quote,
+}
+
+/// A check that an inspected machine cannot decide.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Undecided {
+    pub check: String,
+    /// Why, as a sentence.
+    pub reason: String,
 }
 
 /// What a check found on a machine. Ordered as shown.
@@ -61,7 +107,7 @@ pub struct SymptomMatch {
 pub enum Standing {
     /// It fails or warns.
     Confirmed,
-    /// It did not run, or did not decide.
+    /// It could not be checked on this machine, or passes for gdr's own process alone.
     Open,
     /// It passes.
     Excluded,

@@ -47,7 +47,8 @@ pub use counters::{COUNTERS, Counter, CounterKind, counter, risen};
 pub use cuda::{ComputeCapability, Cuda, CudaGpu, CudaOutcome, CudaPair, StreamMemops};
 pub use diff::{Change, ChangeKind, DIFF_SCHEMA, Diff, DiffReport, FigureChange, Side};
 pub use explain::{
-    EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, Quote, ReadText, Standing, SymptomMatch,
+    EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, Likelihood, Quote, ReadText, Standing,
+    SymptomMatch, Uncovered, Undecided,
 };
 pub use fabric::{Fabric, Unit, UnitLines};
 
