@@ -6,7 +6,7 @@ use super::classify::bridges_in_common;
 use super::nearest::Partners;
 use super::{ForcedPcie, Topology, forced_pcie, forced_pcie_remedy};
 use crate::model::Order as _;
-use crate::model::{Bdf, Fact, Facts, Kind, Match, PciClass, Row, Verdict};
+use crate::model::{Bdf, Fact, Facts, Ids, Kind, Match, PciClass, Row, Verdict};
 
 /// Partners at this distance or farther have no bridge in common with the row.
 const DISTANCE_OF_PHB: u8 = 2;
@@ -99,7 +99,10 @@ fn one(
             ..no_partner(topology, partners, row, theirs)
         };
     }
-    let (verdict, reason) = judge(me, partner, pick.class);
+    let (verdict, reason) = match is_unknown_model(topology, row, pick) {
+        true => (Verdict::Unknown, unknown_model(pick.class)),
+        false => judge(me, partner, pick.class),
+    };
     let forced = forced(topology, row, pick.row);
     let (verdict, reason) = match &forced {
         Some((verdict, denied)) => (*verdict, format!("{}, {denied}", pick.class.letters())),
@@ -294,6 +297,22 @@ fn bandwidth(topology: &Topology<'_>, legs: &[Leg], a: usize, b: usize) -> u64 {
 fn by_socket(a: &Row, b: &Row) -> bool {
     (a.coherent || b.coherent)
         && matches!((&a.numa, &b.numa), (Fact::Known(Some(a)), Fact::Known(Some(b))) if a == b)
+}
+
+/// True if a pair's path depends on the GPU's model, which no list has: coherent memory is near by NVLink-C2C.
+fn is_unknown_model(topology: &Topology<'_>, row: usize, pick: &Candidate) -> bool {
+    let mut devices = [row, pick.row]
+        .into_iter()
+        .filter_map(|row| topology.device(row));
+    !matches!(pick.class, PciClass::Pix | PciClass::Pxb)
+        && devices.any(|device| device.ids.known().is_some_and(Ids::is_unknown_gpu))
+}
+
+fn unknown_model(class: PciClass) -> String {
+    let letters = class.letters();
+    format!(
+        "{letters}; unknown model: whether NVLink-C2C connects it is unknown, and 'gdr probe rdma' measures it"
+    )
 }
 
 /// The verdict on a pair whose GPU memory the driver does not map, or may not map, as the pair's software asks.
