@@ -13,7 +13,13 @@ use crate::topo::MAX_ROWS;
 const MAX_JUDGEMENTS: usize = MAX_ROWS;
 
 /// Checks that depend on the active profiles; they run again for each profile.
-const BY_PROFILE: [&str; 4] = ["gpu.min-driver", "gpu.mig", "gpu.p2p-grant", "pcie.iommu"];
+const BY_PROFILE: [&str; 5] = [
+    "gpu.min-driver",
+    "gpu.mig",
+    "gpu.p2p-grant",
+    "pcie.iommu",
+    "env.contradiction",
+];
 
 fn depends_on_profile(id: &str) -> bool {
     BY_PROFILE.contains(&id) || id.starts_with(expect::FAMILY)
@@ -345,6 +351,7 @@ mod tests {
         assert_eq!(
             found,
             [
+                "environment.rs",
                 "iommu.rs",
                 "judge.rs",
                 "judged.rs",

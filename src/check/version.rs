@@ -27,6 +27,7 @@ impl Generation {
     pub fn of(ids: &Ids) -> Option<Self> {
         match ids.device {
             _ if ids.is_coherent_gpu() => Some(Self::OpenOnly),
+            _ if ids.is_unknown_gpu() => None,
             Some(0..0x1e00) => Some(Self::BeforeTuring),
             Some(0x1e00..0x2900) => Some(Self::TuringToHopper),
             Some(0x2900..) => Some(Self::OpenOnly),
@@ -135,6 +136,11 @@ mod tests {
         assert_eq!(generation(Some(0x2342)), Some(Generation::OpenOnly));
         assert_eq!(generation(Some(0x2901)), Some(Generation::OpenOnly));
         assert_eq!(generation(Some(0x2b85)), Some(Generation::OpenOnly));
+        // B300, GB300, GB10; and an id that no list has.
+        for listed in [0x3182, 0x31c2, 0x2e12] {
+            assert_eq!(generation(Some(listed)), Some(Generation::OpenOnly));
+        }
+        assert_eq!(generation(Some(0x3041)), None);
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod modprobe;
 mod module_files;
 mod network;
 mod nic_driver;
+mod nvidia_gpus;
 mod nvml;
 mod operation;
 mod order;
@@ -76,6 +77,7 @@ pub use modprobe::{Command, Directive, HiddenFile, Initramfs, Modprobe};
 pub use module_files::{AtBoot, ModuleFile, ModuleFiles};
 pub use network::{CounterGrowth, LinkPause, Network, NetworkInterface, Priorities};
 pub use nic_driver::{Dmabuf, NicDriver, dmabuf_providers};
+pub use nvidia_gpus::NVIDIA_GPUS;
 pub use nvml::{
     Bar1, FabricRegistration, LinkedPair, NvLink, Nvml, NvmlGpu, NvmlOutcome, NvmlPair,
     P2pCapability, P2pStatus,

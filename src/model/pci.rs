@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::nvidia_gpus::NVIDIA_GPUS;
 use super::{Bdf, Config, Fact, IdList, Link};
 
 /// One PCI function, as sysfs lists it.
@@ -164,6 +165,24 @@ impl Ids {
                 self.device,
                 Some(0x2342 | 0x2345 | 0x2348 | 0x2941 | 0x31c2)
             )
+    }
+
+    /// The name of a GPU that the open kernel modules drive, in their README.
+    pub fn listed_gpu(&self) -> Option<&'static str> {
+        let device = self.device.filter(|_| self.vendor == Self::NVIDIA)?;
+        let at = NVIDIA_GPUS
+            .binary_search_by_key(&device, |(id, _)| *id)
+            .ok()?;
+        NVIDIA_GPUS.get(at).map(|(_, name)| *name)
+    }
+
+    /// An NVIDIA GPU from Blackwell's ids on (0x2900, GB100) that is in no list: nothing is known of its rules. Its neighbors in the
+    /// numbering may be another generation.
+    pub fn is_unknown_gpu(&self) -> bool {
+        // pci.ids of 2025-07-11: B100, and GB102.
+        let is_named = matches!(self.device, Some(0x2920 | 0x29bc));
+        let is_new = self.device.is_some_and(|device| device >= 0x2900);
+        self.is_nvidia_gpu() && is_new && !is_named && self.listed_gpu().is_none()
     }
 
     /// An Elastic Fabric Adapter. Linux v6.12, drivers/infiniband/hw/efa/efa_main.c: 1d0f:efa0 to efa3; efa4 is the next generation.

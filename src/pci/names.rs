@@ -1,5 +1,5 @@
-//! Names of PCI vendors, devices and classes, from three lists in this order: the system's `pci.ids`, a copy of
-//! November 2022 in `pci.ids.zlib`, and `profiles/devices.toml` for newer devices.
+//! Names of PCI vendors, devices and classes, from these lists in this order: the system's `pci.ids`, a copy of
+//! November 2022 in `pci.ids.zlib`, `profiles/devices.toml` for newer devices, and the GPUs of the open kernel modules.
 //!
 //! The copy is made by `cargo xtask generate` from the crate `pci-ids`, whose own tables would add 3 MB to the program and
 //! 60,000 relocations to its start.
@@ -97,6 +97,14 @@ impl PciNames {
         self.lists()
             .find_map(|ids| ids.device(vendor, device))
             .or_else(part)
+            .or_else(|| {
+                let ids = crate::model::Ids {
+                    vendor,
+                    device: Some(device),
+                    class: 0,
+                };
+                ids.listed_gpu().map(Cow::from)
+            })
     }
 
     /// The entry of `profiles/devices.toml`.
@@ -142,6 +150,20 @@ mod tests {
     use super::*;
 
     const PARTS: &str = include_str!("../../profiles/devices.toml");
+
+    #[test]
+    fn newest_gpus_have_the_names_of_the_driver() {
+        let names = PciNames::new(None, PARTS).expect("the list is well formed");
+        for (device, name) in [
+            (0x2b85, "GeForce RTX 5090"),
+            (0x2e12, "GB10"),
+            (0x3182, "B300 SXM6 AC"),
+            (0x31c2, "GB300"),
+        ] {
+            assert_eq!(names.device_name(0x10de, device).as_deref(), Some(name));
+        }
+        assert_eq!(names.device_name(0x10de, 0x3041), None);
+    }
 
     #[test]
     fn first_list_with_an_entry_wins() {

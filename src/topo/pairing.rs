@@ -10,7 +10,7 @@ use super::rating::{is_by_socket, rate};
 use super::share::{self, Taken};
 use super::{ForcedPcie, Topology, forced_pcie, forced_pcie_remedy};
 use crate::model::Order as _;
-use crate::model::{Fact, Kind, Match, PciClass, Row, Verdict};
+use crate::model::{Fact, Ids, Kind, Match, PciClass, Row, Verdict};
 
 /// Partners at this distance or farther have no bridge in common with the row.
 const DISTANCE_OF_PHB: u8 = 2;
@@ -128,7 +128,10 @@ fn one(
         };
     }
     let is_guest = topology.facts.platform.is_guest();
-    let (verdict, reason) = rate(me, partner, pick.class, is_guest);
+    let (verdict, reason) = match !is_guest && is_unknown_model(topology, row, pick) {
+        true => (Verdict::Unknown, unknown_model(pick)),
+        false => rate(me, partner, pick.class, is_guest),
+    };
     let forced = forced(topology, row, pick.row);
     let (verdict, reason) = match &forced {
         Some((verdict, denied)) => (*verdict, format!("{}, {denied}", pick.letters())),
@@ -326,6 +329,22 @@ fn bandwidth(topology: &Topology<'_>, legs: &[Leg], a: usize, b: usize) -> u64 {
         (Some(up), Some(down)) if first != last && up.min(down) != &u64::MAX => *up.min(down),
         _ => 0,
     }
+}
+
+/// True if a pair's path depends on the GPU's model, which no list has: coherent memory is near by NVLink-C2C.
+fn is_unknown_model(topology: &Topology<'_>, row: usize, pick: &Candidate) -> bool {
+    let mut devices = [row, pick.row]
+        .into_iter()
+        .filter_map(|row| topology.device(row));
+    !matches!(pick.class, Some(PciClass::Pix | PciClass::Pxb))
+        && devices.any(|device| device.ids.known().is_some_and(Ids::is_unknown_gpu))
+}
+
+fn unknown_model(pick: &Candidate) -> String {
+    let letters = pick.letters();
+    format!(
+        "{letters}; unknown model: whether NVLink-C2C connects it is unknown, and 'gdr probe rdma' measures it"
+    )
 }
 
 /// The verdict on a pair whose GPU memory the driver does not map, or may not map, as the pair's software asks.

@@ -75,8 +75,8 @@ impl Topology<'_> {
     fn is_coherent(&self, gpu: usize) -> Fact<bool> {
         let ids = self.device(gpu).map(|device| device.ids.clone());
         ids.unwrap_or_default().and_then(|ids| match ids.device {
-            Some(_) => Fact::Known(ids.is_coherent_gpu()),
-            None => Fact::Unknown(Why::NotCovered),
+            Some(_) if !ids.is_unknown_gpu() => Fact::Known(ids.is_coherent_gpu()),
+            Some(_) | None => Fact::Unknown(Why::NotCovered),
         })
     }
 

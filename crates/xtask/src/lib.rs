@@ -5,6 +5,7 @@ pub mod compile;
 pub mod dist;
 pub mod documents;
 pub mod generate;
+pub mod gpus;
 pub mod install;
 pub mod libraries;
 pub mod pictures;

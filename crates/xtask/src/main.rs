@@ -21,6 +21,12 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Write the list of NVIDIA's GPUs from README.md of NVIDIA/open-gpu-kernel-modules
+    Gpus {
+        readme: std::path::PathBuf,
+        /// The tag of that README, such as 595.45.04
+        release: String,
+    },
     /// Build archives, debs and rpms for old and new systems
     Dist(xtask::dist::Args),
     /// Build libgdrapi or libgdsync and install library, headers and pkg-config file in a prefix
@@ -32,6 +38,9 @@ enum Task {
 fn main() -> Result<ExitCode> {
     match Cli::parse().task {
         Task::Generate { check } => xtask::generate::run(check).map(|()| ExitCode::SUCCESS),
+        Task::Gpus { readme, release } => {
+            xtask::gpus::run(&readme, &release).map(|()| ExitCode::SUCCESS)
+        }
         Task::Dist(args) => xtask::dist::run(&args).map(|()| ExitCode::SUCCESS),
         Task::InstallCapi(args) => xtask::install::run(&args).map(|()| ExitCode::SUCCESS),
         Task::Vm(args) => xtask::vm::command(&args),

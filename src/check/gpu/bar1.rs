@@ -159,11 +159,18 @@ fn unassigned(subject: String, source: &str) -> Judgement {
 }
 
 fn resize(ctx: &Ctx<'_>) -> &'static str {
-    match ctx.facts.platform.is_guest() {
-        true => {
+    let params = ctx.facts.driver.params.present();
+    let is_off =
+        params.and_then(|params| params.get("EnableResizableBar")) == Some(&"0".to_owned());
+    match (ctx.facts.platform.is_guest(), is_off) {
+        (true, _) => {
             "On the host, enable 'Above 4G Decoding' and 'Resizable BAR', and give the guest a large MMIO window."
         }
-        false => {
+        (false, true) => {
+            "Enable 'Above 4G Decoding' and 'Resizable BAR' in the firmware, where the board can resize BAR1; the driver resizes it \
+             itself only with NVreg_EnableResizableBar=1."
+        }
+        (false, false) => {
             "Enable 'Above 4G Decoding' and 'Resizable BAR' in the firmware, where the board can resize BAR1."
         }
     }
@@ -172,7 +179,7 @@ fn resize(ctx: &Ctx<'_>) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{Edit, GPU, assert_says, machine, only};
+    use crate::check::testing::{Edit, GPU, assert_fix_says, assert_says, machine, only};
     use crate::model::{Facts, Outcome, Resource};
 
     const GIB: u64 = 1 << 30;
@@ -210,6 +217,11 @@ mod tests {
             Outcome::Warn,
             "256 MiB at register 1"
         );
+        facts.param("EnableResizableBar", "0");
+        assert_fix_says(&only("gpu.bar1", &facts), "NVreg_EnableResizableBar=1");
+        facts.param("EnableResizableBar", "1");
+        let fix = only("gpu.bar1", &facts).fix.expect("advice");
+        assert!(!fix.text().contains("NVreg"));
         set(
             &mut facts,
             Fact::Known(vec![window(0, 16 << 20), window(2, 0)]),

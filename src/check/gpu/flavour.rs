@@ -3,7 +3,7 @@
 use crate::check::memory_path::{self, PathState};
 use crate::check::version::{self, Flavour, Generation};
 use crate::check::{Ctx, Judgement, passthrough, words};
-use crate::model::{Area, Fact, PciDevice, Severity};
+use crate::model::{Area, Fact, Ids, PciDevice, Severity};
 
 const SOURCE: &str = "/proc/driver/nvidia/version";
 
@@ -37,6 +37,9 @@ pub fn flavour(ctx: &Ctx<'_>) -> Vec<Judgement> {
         .version_line
         .present()
         .map_or("", String::as_str);
+    let unlisted = passthrough::own_gpus(ctx.facts)
+        .filter(|gpu| gpu.ids.known().is_some_and(Ids::is_unknown_gpu))
+        .map(|gpu| unknown_model(ctx, gpu, flavour).evidence(SOURCE, line));
     [
         Generation::BeforeTuring,
         Generation::TuringToHopper,
@@ -52,11 +55,41 @@ pub fn flavour(ctx: &Ctx<'_>) -> Vec<Judgement> {
         (!gpus.is_empty())
             .then(|| judge(ctx, flavour, generation, &words::list(gpus)).evidence(SOURCE, line))
     })
+    .chain(unlisted)
     .collect()
 }
 
+/// A GPU that no list has: the loaded modules drive it, or nobody knows.
+fn unknown_model(ctx: &Ctx<'_>, gpu: &PciDevice, flavour: Flavour) -> Judgement {
+    let subject = words::device(ctx, gpu.bdf);
+    let is_driven = ctx
+        .facts
+        .driver
+        .gpus
+        .known()
+        .is_some_and(|gpus| gpus.contains_key(&gpu.bdf));
+    match (is_driven, flavour) {
+        (true, Flavour::Open) => Judgement::pass(
+            subject,
+            "Unknown model. The open kernel modules drive it: both memory paths for RDMA are possible, dma-buf and nvidia-peermem.",
+        ),
+        (true, Flavour::Proprietary) | (false, _) => Judgement::undetermined(
+            subject,
+            "Unknown model: which kernel modules drive it, and with which memory paths, is unknown.",
+        )
+        .needs("a release of gdr that lists it"),
+    }
+}
+
+/// The last branch for Maxwell, Pascal and Volta.
+const LAST_BEFORE_TURING: u32 = 580;
+/// The first branch with open modules whose dma-buf export is for RDMA.
+const FIRST_OPEN: u32 = 515;
+
 fn judge(ctx: &Ctx<'_>, flavour: Flavour, generation: Generation, gpus: &str) -> Judgement {
     let subject = gpus.to_owned();
+    let driver = version::driver(ctx.facts);
+    let branch = driver.present().and_then(|driver| version::branch(driver));
     match (flavour, generation) {
         (Flavour::Open, Generation::BeforeTuring) => Judgement::broken(
             subject,
@@ -69,6 +102,14 @@ fn judge(ctx: &Ctx<'_>, flavour: Flavour, generation: Generation, gpus: &str) ->
             subject,
             "Open kernel modules: both memory paths for RDMA are possible, dma-buf and nvidia-peermem.",
         ),
+        (Flavour::Proprietary, Generation::BeforeTuring) if branch > Some(LAST_BEFORE_TURING) => {
+            Judgement::broken(
+                subject,
+                "The last driver branch for GPUs before Turing (Maxwell, Pascal, Volta) is 580: this driver does not drive them.",
+            )
+            .weighing(Severity::Error)
+            .advice("Install driver 580 with the proprietary kernel modules.")
+        }
         (Flavour::Proprietary, Generation::BeforeTuring) => Judgement::pass(
             subject,
             "Proprietary kernel modules, the only ones for GPUs before Turing: nvidia-peermem is the memory path for RDMA.",
@@ -83,8 +124,10 @@ fn judge(ctx: &Ctx<'_>, flavour: Flavour, generation: Generation, gpus: &str) ->
                 "Proprietary kernel modules: they export no dma-buf, so nvidia-peermem is the only memory path for RDMA.",
             ),
         }
-        .advice("Install the open kernel modules of the same version (package nvidia-open, or the -open \
-                 flavour)."),
+        .advice(match branch {
+            Some(..FIRST_OPEN) => "Install driver 515 or later with the open kernel modules (package nvidia-open, or the -open flavour).",
+            _ => "Install the open kernel modules of the same version (package nvidia-open, or the -open flavour).",
+        }),
         (Flavour::Proprietary, Generation::OpenOnly) => Judgement::broken(
             subject,
             "The proprietary kernel modules do not drive this generation (Grace Hopper, Blackwell and later).",
@@ -101,8 +144,10 @@ pub fn peermem_is_open(ctx: &Ctx<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::check::testing::{Edit, GPU, bind, gpu, machine, only, set_device_id};
-    use crate::model::Outcome;
+    use crate::check::testing::{
+        Edit, GPU, assert_fix_says, bind, gpu, machine, only, set_device_id,
+    };
+    use crate::model::{Fact, Outcome};
 
     #[test]
     fn ignores_gpus_of_guests() {
@@ -115,5 +160,37 @@ mod tests {
             (found.outcome, found.subject),
             (Outcome::Pass, format!("GPU0 ({GPU})"))
         );
+    }
+
+    #[test]
+    fn drivers_end_and_begin_with_branches() {
+        let flavour = |id: u16, driver: &str, is_open: bool| {
+            let mut facts = machine();
+            if !is_open {
+                facts.set_proprietary();
+            }
+            facts.driver.module_version = Fact::Known(Some(driver.to_owned()));
+            set_device_id(&mut facts, GPU, id);
+            only("gpu.driver-flavour", &facts)
+        };
+        // A V100.
+        assert_eq!(flavour(0x1db4, "580.142", false).outcome, Outcome::Pass);
+        let found = flavour(0x1db4, "590.48.01", false);
+        assert_eq!(found.outcome, Outcome::Fail);
+        assert_fix_says(&found, "580");
+        // An A100.
+        assert_fix_says(&flavour(0x20b0, "510.47.03", false), "515 or later");
+        assert_fix_says(&flavour(0x20b0, "570.211.01", false), "same version");
+    }
+
+    #[test]
+    fn unknown_model_needs_a_driver_that_lists_it() {
+        let mut facts = machine();
+        set_device_id(&mut facts, GPU, 0x3041);
+        assert_eq!(only("gpu.driver-flavour", &facts).outcome, Outcome::Pass);
+        facts.driver.gpus = Fact::Known(Default::default());
+        assert_eq!(only("gpu.driver-flavour", &facts).outcome, Outcome::Unknown);
+        facts.set_proprietary();
+        assert_eq!(only("gpu.driver-flavour", &facts).outcome, Outcome::Unknown);
     }
 }

@@ -62,7 +62,7 @@ pub fn min_driver(ctx: &Ctx<'_>) -> Vec<Judgement> {
         )
         .advice(
             "Install a newer driver: 515 or later with open kernel modules on Turing and later, else \
-                 470 or later.",
+                 470 to 580.",
         ),
     };
     let judgement = judgement.evidence(SOURCE, driver);

@@ -175,7 +175,10 @@ pub const CHECKS: &[Check] = &[
         why: "A NIC and the CPU reach GPU memory through BAR1. If it is small (256 MiB), larger registrations fail \
             with out of memory or resource errors; if it is full, every further registration fails.",
         remedy: "Enable Above 4G Decoding and Resizable BAR in the firmware; end the processes that hold mappings.",
-        references: &["https://docs.nvidia.com/cuda/gpudirect-rdma/"],
+        references: &[
+            "https://docs.nvidia.com/cuda/gpudirect-rdma/",
+            "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/595.45.04/kernel-open/nvidia/nv-reg.h",
+        ],
         explained_by: &[],
         reads: &[Source::Nvml, Source::Cuda],
         judge: bar1,

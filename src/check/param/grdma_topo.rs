@@ -28,16 +28,34 @@ pub fn grdma_topo(ctx: &Ctx<'_>) -> Vec<Judgement> {
             )];
         }
     };
-    let (gpus, coherent): (Vec<&PciDevice>, Vec<&PciDevice>) = passthrough::own_gpus(ctx.facts)
-        .partition(|gpu| !gpu.ids.known().is_some_and(Ids::is_coherent_gpu));
-    let mut judgements = match coherent.is_empty() {
-        true => Vec::new(),
-        false => coherent::judge(ctx, &coherent),
-    };
-    if !gpus.is_empty() || coherent.is_empty() {
+    let is = |gpu: &PciDevice, is: fn(&Ids) -> bool| gpu.ids.known().is_some_and(is);
+    let (unlisted, listed): (Vec<&PciDevice>, Vec<&PciDevice>) =
+        passthrough::own_gpus(ctx.facts).partition(|gpu| is(gpu, Ids::is_unknown_gpu));
+    let (coherent, gpus): (Vec<&PciDevice>, Vec<&PciDevice>) = listed
+        .into_iter()
+        .partition(|gpu| is(gpu, Ids::is_coherent_gpu));
+    let mut judgements: Vec<Judgement> =
+        unlisted.iter().map(|gpu| unknown_model(ctx, gpu)).collect();
+    if !coherent.is_empty() {
+        judgements.extend(coherent::judge(ctx, &coherent));
+    }
+    if !gpus.is_empty() || judgements.is_empty() {
         judgements.extend(others(ctx, &driver, &gpus));
     }
     judgements
+}
+
+/// The driver's rule depends on whether the memory is coherent.
+fn unknown_model(ctx: &Ctx<'_>, gpu: &PciDevice) -> Judgement {
+    Judgement::undetermined(
+        words::device(ctx, gpu.bdf),
+        "Unknown model: whether its memory is coherent with the CPU, and so which rule the driver applies, is unknown.",
+    )
+    .evidence(
+        format!("{DEVICES}/{}/device", gpu.bdf),
+        gpu.ids.known().map_or_else(String::new, Ids::to_string),
+    )
+    .needs("gdr probe rdma")
 }
 
 /// GPUs that are not coherent with the CPU.

@@ -216,7 +216,8 @@ fn nvlink_of(major: i32, minor: i32) -> Option<f64> {
         (7, _) | (8, 0) => Some(25.0),
         (8, _) => Some(14.0625),
         (9, _) => Some(26.5625),
-        (10, _) => Some(53.125),
+        // 10.7 is Rubin, whose NVLink is not published.
+        (10, 0..=3) => Some(53.125),
         _ => None,
     }
 }

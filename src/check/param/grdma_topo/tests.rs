@@ -150,6 +150,17 @@ fn topo_follows_the_driver() {
 }
 
 #[test]
+fn unknown_model_has_no_rule() {
+    let mut facts = machine();
+    set_device_id(&mut facts, GPU, 0x3041);
+    assert_eq!(only("param.grdma-topo", &facts).outcome, Outcome::Unknown);
+    // Below one switch the path is PCI Express whatever the model.
+    assert_eq!(topology(&facts).matches[0].verdict, Verdict::Good);
+    facts.device_mut(NIC).place = facts.device_mut(ROOT_PORT).place.clone();
+    assert_eq!(topology(&facts).matches[0].verdict, Verdict::Unknown);
+}
+
+#[test]
 fn old_drivers_and_unknown_facts() {
     let mut facts = apart();
     facts.driver.module_version = Fact::Known(Some("575.64.05".to_owned()));
