@@ -25,8 +25,9 @@ const KEEPER: &str = "__keep";
 /// This program, even if its file was replaced or its path is not visible here.
 const PROGRAM: &str = "/proc/self/exe";
 
-/// The name in ps and nvidia-smi, which would otherwise be that of [`PROGRAM`]: exe.
+/// The name of the program in ps, top and nvidia-smi, which would otherwise be that of [`PROGRAM`].
 const NAME: &CStr = c"gdr";
+const ARGUMENT_0: &str = "gdr";
 
 /// The variable that tells a child its keeper.
 const KEPT_BY: &str = "GDR_KEEPER";
@@ -41,6 +42,7 @@ const BY_SIGNAL: u8 = 128;
 pub fn command() -> Command {
     let mut command = Command::new(PROGRAM);
     command
+        .arg0(ARGUMENT_0)
         .arg(KEEPER)
         .arg(std::process::id().to_string())
         .process_group(0);
@@ -124,6 +126,7 @@ fn run(parent: i32, arguments: impl Iterator<Item = OsString>) -> io::Result<Exi
     set_child_subreaper(Some(rustix::process::getpid()))?;
     let mut command = Command::new(PROGRAM);
     command
+        .arg0(ARGUMENT_0)
         .args(arguments)
         .env(KEPT_BY, std::process::id().to_string());
     let child = Pid::from_child(&command.spawn()?);

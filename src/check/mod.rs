@@ -52,7 +52,9 @@ pub use readiness::readiness;
 pub use registry::{Check, FAMILIES, Family, Source, all, families, find, is_family};
 pub use selection::{Selection, SelectionError, similar};
 
-use crate::model::{Area, Fact, Facts, Finding, Outcome, ProbeReport, Severity};
+use crate::model::{
+    Area, Fact, Facts, Finding, Outcome, ProbeReport, Readiness, ReadyState, Severity,
+};
 use crate::profile::Expectations;
 use crate::topo::{Forest, Topology};
 
@@ -90,10 +92,16 @@ pub fn run_those(ctx: &Ctx<'_>, wanted: impl Fn(&str) -> bool) -> Vec<Finding> {
     Judged::new(ctx, wanted).into_findings(ctx.expectations)
 }
 
-/// The exit code of doctor: 1 if an outcome in `failing` occurred, else 3 if a required check is
-/// undetermined.
-pub fn exit_code(findings: &[Finding], expectations: &Expectations, failing: &[Outcome]) -> u8 {
-    let failed = findings.iter().any(|f| failing.contains(&f.outcome));
+/// The exit code of doctor: 1 if an outcome in `failing` occurred, or if the machine is not ready for the only profile, as a
+/// machine with one GPU for p2p; else 3 if a required check is undetermined.
+pub fn exit_code(
+    findings: &[Finding],
+    readiness: &[Readiness],
+    expectations: &Expectations,
+    failing: &[Outcome],
+) -> u8 {
+    let not_ready = matches!(readiness, [only] if only.state == ReadyState::NotReady);
+    let failed = not_ready || findings.iter().any(|f| failing.contains(&f.outcome));
     let undetermined = findings
         .iter()
         .any(|finding| leaves_open(finding, expectations));

@@ -92,6 +92,7 @@ pub fn run(
     }
     Ok(check::exit_code(
         &findings,
+        &report.readiness,
         &expectations,
         failing(options.fail_on),
     ))

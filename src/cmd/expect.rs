@@ -107,7 +107,10 @@ fn reject_failures(ctx: &Ctx<'_>, name: &str) -> anyhow::Result<()> {
     let failed =
         failed.filter(|(finding, cause)| finding.outcome == Outcome::Fail && cause.is_none());
     let failed: Vec<String> = failed
-        .map(|(finding, _)| format!("{}: {} ({})", finding.id, finding.message, finding.subject))
+        .map(|(finding, _)| {
+            let message = finding.message.trim_end_matches('.');
+            format!("{} of {}: {message}", finding.id, finding.subject)
+        })
         .collect();
     let Some(first) = failed.first() else {
         return Ok(());
@@ -117,8 +120,8 @@ fn reject_failures(ctx: &Ctx<'_>, name: &str) -> anyhow::Result<()> {
         count => format!(" and {} more", count - 1),
     };
     bail!(
-        "{name} is not a good machine, so nothing is written: {first}{more}. \
-         gdr doctor shows how to repair it; --force writes what it has"
+        "nothing is written, because checks fail on {name}, and every other machine would be compared with it: {first}{more}. \
+         gdr doctor shows the repair; --force writes it as it is"
     )
 }
 
