@@ -20,7 +20,7 @@ use crate::import;
 use crate::input::Lookahead;
 use crate::model::Order as _;
 use crate::model::{
-    EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, Fact, Finding, ReadText, Undecided,
+    EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, Fact, Finding, Outcome, ReadText, Undecided,
 };
 use crate::output::{self, Document};
 use crate::profile::Expectations;
@@ -336,6 +336,12 @@ fn quote_settings(findings: &mut [Finding], settings: &BTreeMap<String, Setting>
         if let Some(setting) = settings.get(&finding.subject) {
             for evidence in &mut finding.evidence {
                 evidence.source = format!("line {} of the text", setting.line);
+            }
+        } else if finding.outcome == Outcome::Pass && !settings.is_empty() {
+            "No environment variable of the text contradicts what the machine supports."
+                .clone_into(&mut finding.message);
+            for evidence in &mut finding.evidence {
+                "the text".clone_into(&mut evidence.source);
             }
         }
     }

@@ -14,7 +14,7 @@ use super::clean::{Cleaner, is_sentence, shown};
 use super::listing::{self, Listing};
 use super::literal;
 use super::notices::{Notice, Notices, is_comment};
-use super::pieces::LineReader;
+use super::pieces::{LinePart, LineReader};
 use super::settings::Settings;
 use super::table::{Concept, Table, TableError};
 use super::tally::{HintMatch, Occurrence, Reading, Tally};
@@ -159,6 +159,8 @@ impl Matcher {
         let mut listed = listing::Found::default();
         let mut environment = BTreeMap::new();
         let mut is_log = false;
+        // Lines with text, also those that do not count.
+        let mut written = 0;
         // Matches in earlier parts of the same line.
         let mut known: BTreeSet<usize> = BTreeSet::new();
         while let Some(part) = reader.next()? {
@@ -171,6 +173,7 @@ impl Matcher {
             if line.is_empty() || is_port {
                 continue;
             }
+            written += 1;
             let sentence = !printed && is_sentence(&line);
             is_log |= printed || sentence;
             let is_command = !printed && !sentence && !line.starts_with(b"nccl ");
@@ -183,31 +186,9 @@ impl Matcher {
             if notice == Notice::Nothing {
                 continue;
             }
-            let occurrence = || Occurrence {
-                line: part.line,
-                text: shown(part.bytes),
-                less: 0,
-            };
-            let mut line_match = match before.get(&line) {
-                Some(line_match) => line_match.clone(),
-                None => self.match_line(&line, &known),
-            };
-            if notice == Notice::Counter {
-                line_match.concepts = 0;
-            }
+            let line_match = self.remembered(&line, part.continues, notice, &known, &mut before);
             known.extend(&line_match.symptoms);
-            if !part.continues && line.len() <= REMEMBERED_LENGTH && before.len() < REMEMBERED {
-                before.insert(line.clone(), line_match.clone());
-            }
-            for symptom in &line_match.symptoms {
-                tally.symptom(*symptom, part.line, occurrence);
-            }
-            for failure in &line_match.uncovered {
-                tally.uncovered(*failure, || Quote {
-                    number: part.line,
-                    text: shown(part.bytes),
-                });
-            }
+            count(&line_match, part, &mut tally);
             short = short && part.line <= SHORT_LINES && !part.continues;
             if short {
                 neighbours.push(Neighbour {
@@ -222,11 +203,16 @@ impl Matcher {
         }
         let read = reader.bytes();
         let listing = listed.program.filter(|_| !is_log);
-        let is_listing = listing.is_some() && lines > FEW_LINES as u64;
-        if short && read <= SHORT_BYTES && !is_listing && self.is_question(&neighbours) {
+        let is_picked = written <= FEW_LINES;
+        let may_be_question = is_picked || listing.is_none();
+        if short
+            && read <= SHORT_BYTES
+            && may_be_question
+            && self.is_question(&neighbours, is_picked)
+        {
             self.read_alone(&neighbours, &mut tally);
             self.read_together(&neighbours, &mut tally);
-            self.read_hints(&neighbours, &mut tally);
+            self.read_hints(&neighbours, is_picked, &mut tally);
         }
         tally.ports(&listed);
         Ok(Reading {
@@ -236,16 +222,38 @@ impl Matcher {
         })
     }
 
+    /// Matches a line, once for all lines like it.
+    fn remembered(
+        &self,
+        line: &[u8],
+        continues: bool,
+        notice: Notice,
+        known: &BTreeSet<usize>,
+        before: &mut HashMap<Vec<u8>, LineMatch>,
+    ) -> LineMatch {
+        if let Some(line_match) = before.get(line) {
+            return line_match.clone();
+        }
+        let mut line_match = self.match_line(line, known);
+        if notice == Notice::Counter {
+            line_match.concepts = 0;
+        }
+        if !continues && line.len() <= REMEMBERED_LENGTH && before.len() < REMEMBERED {
+            before.insert(line.to_vec(), line_match.clone());
+        }
+        line_match
+    }
+
     /// True if a person wrote or picked these lines: they are few, begin with a sentence or a title, or have many sentences.
     /// Programs print sentences, too.
-    fn is_question(&self, lines: &[Neighbour]) -> bool {
+    fn is_question(&self, lines: &[Neighbour], is_picked: bool) -> bool {
         let sentences = lines.iter().filter(|line| line.sentence).count();
         let begins = lines.iter().take(FEW_LINES).any(|line| line.sentence);
         let is_title = lines.first().is_some_and(|line| {
             let concepts = line.line_match.concepts;
             !line.printed && concepts & self.outcomes != 0 && concepts & self.domain != 0
         });
-        lines.len() <= FEW_LINES || begins || is_title || sentences * 10 >= lines.len()
+        is_picked || begins || is_title || sentences * 10 >= lines.len()
     }
 
     /// Applies what is for short texts only to each line.
@@ -282,11 +290,11 @@ impl Matcher {
 
     /// Adds up what the concepts of a question say about each check. Lines of programs count if they say that something went wrong;
     /// the first line is a title.
-    fn read_hints(&self, lines: &[Neighbour], tally: &mut Tally<'_>) {
+    fn read_hints(&self, lines: &[Neighbour], is_picked: bool, tally: &mut Tally<'_>) {
         let counts = |(at, line): &(usize, &Neighbour)| {
             let is_title = *at == 0 && !line.printed;
             let is_failure = line.line_match.concepts & self.outcomes != 0;
-            is_title || line.sentence || is_failure || lines.len() <= FEW_LINES
+            is_title || line.sentence || is_failure || is_picked
         };
         let lines: Vec<&Neighbour> = (lines.iter().enumerate().filter(counts))
             .map(|(_, line)| line)
@@ -365,6 +373,23 @@ impl Matcher {
         let prose = prose.difference(&not).filter(|at| !symptoms.contains(at));
         line_match.prose = prose.copied().collect();
         line_match
+    }
+}
+
+/// Counts what a line says wherever it stands.
+fn count(line_match: &LineMatch, part: LinePart<'_>, tally: &mut Tally<'_>) {
+    for symptom in &line_match.symptoms {
+        tally.symptom(*symptom, part.line, || Occurrence {
+            line: part.line,
+            text: shown(part.bytes),
+            less: 0,
+        });
+    }
+    for failure in &line_match.uncovered {
+        tally.uncovered(*failure, || Quote {
+            number: part.line,
+            text: shown(part.bytes),
+        });
     }
 }
 

@@ -396,10 +396,10 @@ mod tests {
     use super::*;
     use crate::model::{Host, Quote};
 
-    fn found(check: &str, standing: Standing) -> SymptomMatch {
+    fn found(check: &str, score: u8, standing: Standing) -> SymptomMatch {
         SymptomMatch {
             check: check.to_owned(),
-            score: 90,
+            score,
             likelihood: Likelihood::Certain,
             cause: "The port is down.".to_owned(),
             source: "https://example.org".to_owned(),
@@ -420,8 +420,8 @@ mod tests {
         let report = ExplainReport {
             asked: "text".to_owned(),
             matches: vec![
-                found("rdma.port", standings[0]),
-                found("rdma.netns", standings[1]),
+                found("rdma.port", 90, standings[0]),
+                found("rdma.netns", 85, standings[1]),
             ],
             questions: Vec::new(),
             uncovered: Vec::new(),

@@ -151,78 +151,21 @@ fn checks_of_machine_decide_order() {
     );
 }
 
-/// Command lines, what they print, and what they must not.
-#[test]
-fn pages_say_what_a_text_and_a_machine_show() {
-    let dir = Machine::load("sound").laid_out();
-    let root = dir.path().to_str().expect("a path");
-    let memlock = "ibv_reg_mr_iova2 failed with error Cannot allocate memory";
-    let ibstat = "CA 'mlx5_0'\n\tCA type: MT4129\n\tNumber of ports: 1\n\tPort 1:\n\t\tState: Down\n\
-                  \t\tPhysical state: Disabled\n\t\tRate: 40\n";
-    let settings = "NCCL INFO NCCL_P2P_DISABLE set by environment to 1.\n\
-                    NCCL INFO P2P is disabled between connected GPUs 1 and 0. You can repress this message with \
-                    NCCL_IGNORE_DISABLED_P2P=1.\n";
-    let cases: &[(&[&str], &[&str], &[&str])] = &[
-        // The likelihood is a word, the remedy is there without a machine, and a line that is known leaves no guess.
-        (
-            &[memlock, "--no-run"],
-            &[
-                "likely: The limit of locked memory",
-                "fix:      limits.memlock: Raise it",
-                "gdr doctor --only limits.memlock,",
-            ],
-            &["90 ", "about:", "gdr explain ID", "possibly"],
-        ),
-        // A pass of gdr's own process excludes nothing, and a cause is named once.
-        (
-            &[memlock, "--sysroot", root],
-            &[
-                "limits.memlock, platform.container could not be checked here: it passes for gdr itself",
-                "the recorded machine",
-            ],
-            &["Not the cause", "found no problem"],
-        ),
-        // The variables of the text are judged, not those of gdr.
-        (
-            &[settings, "--sysroot", root],
-            &[
-                "NCCL_P2P_DISABLE=1 keeps NCCL from peer to peer",
-                "evidence: line 1 of the text: NCCL_P2P_DISABLE=1",
-            ],
-            &["/proc/self/environ", "NCCL_IGNORE_DISABLED_P2P=1 hides"],
-        ),
-        (
-            &[
-                "P2P is disabled between connected GPUs 1 and 0.",
-                "--sysroot",
-                root,
-            ],
-            &["env.contradiction could not be checked here: the variables of the program count"],
-            &["Not the cause"],
-        ),
-        // The listing of some machine says nothing about this one.
-        (
-            &[ibstat],
-            &[
-                "possible: These ports of the text are not active: mlx5_0/1",
-                "output of ibstat, perhaps of another machine",
-            ],
-            &["FAIL", "Install a NIC", "checked: this machine"],
-        ),
-        (
-            &[ibstat, "--sysroot", root],
-            &["mlx5_0/1", "checked: the recorded machine"],
-            &["perhaps of another machine"],
-        ),
-        (
-            &["GPU 0 of node 7 fails: CUDA out of memory. Tried to allocate 2.00 GiB"],
-            &["gdr has no check for this (line 1): the GPU has no free memory left"],
-            &["checked:"],
-        ),
-    ];
+const MEMLOCK: &str = "ibv_reg_mr_iova2 failed with error Cannot allocate memory";
+
+const IBSTAT: &str = "CA 'mlx5_0'\n\tCA type: MT4129\n\tNumber of ports: 1\n\tPort 1:\n\t\tState: Down\n\
+                      \t\tPhysical state: Disabled\n\t\tRate: 40\n";
+
+const SETTINGS: &str = "NCCL INFO NCCL_P2P_DISABLE set by environment to 1.\n\
+                        NCCL INFO P2P is disabled between connected GPUs 1 and 0. You can repress this message with \
+                        NCCL_IGNORE_DISABLED_P2P=1.\n";
+
+/// Arguments, what the page says, and what it must not say.
+type PageCase<'a> = (&'a [&'a str], &'a [&'a str], &'a [&'a str]);
+
+fn assert_pages(cases: &[PageCase<'_>]) {
     for (args, expected, absent) in cases {
         let run = Gdr::new()
-            .env("NCCL_P2P_DISABLE", "")
             .env("COLUMNS", "1000")
             .args(["explain"])
             .args(*args)
@@ -244,6 +187,78 @@ fn pages_say_what_a_text_and_a_machine_show() {
         let causes = run.stdout.matches("The limit of locked memory").count();
         assert!(causes <= 1, "{}", run.stdout);
     }
+}
+
+#[test]
+fn page_of_a_text_has_remedies_and_judges_no_other_machine() {
+    assert_pages(&[
+        // The likelihood is a word, the remedy is there without a machine, and a line that is known leaves no guess.
+        (
+            &[MEMLOCK, "--no-run"],
+            &[
+                "likely: The limit of locked memory",
+                "fix:      limits.memlock: Raise it",
+                "gdr doctor --only limits.memlock,",
+            ],
+            &["90 ", "about:", "gdr explain ID", "possibly"],
+        ),
+        // The listing of some machine says nothing about this one.
+        (
+            &[IBSTAT],
+            &[
+                "possible: These ports of the text are not active: mlx5_0/1",
+                "output of ibstat, perhaps of another machine",
+            ],
+            &["FAIL", "Install a NIC", "checked: this machine"],
+        ),
+        (
+            &["GPU 0 of node 7 fails: CUDA out of memory. Tried to allocate 2.00 GiB"],
+            &["gdr has no check for this (line 1): the GPU has no free memory left"],
+            &["checked:"],
+        ),
+    ]);
+}
+
+#[test]
+fn page_of_a_machine_says_what_could_not_be_checked() {
+    let dir = Machine::load("sound").laid_out();
+    let root = dir.path().to_str().expect("a path");
+    let several = Machine::load("hgx-acs-redirect").laid_out();
+    let several = several.path().to_str().expect("a path");
+    assert_pages(&[
+        // A pass of gdr's own process excludes nothing.
+        (
+            &[MEMLOCK, "--sysroot", root],
+            &[
+                "limits.memlock, platform.container could not be checked here: it passes for gdr itself",
+                "the recorded machine",
+            ],
+            &["Not the cause", "found no problem"],
+        ),
+        // The variables of the text are judged, not those of gdr.
+        (
+            &[SETTINGS, "--sysroot", several],
+            &[
+                "NCCL_P2P_DISABLE=1 keeps NCCL from peer to peer",
+                "evidence: line 1 of the text: NCCL_P2P_DISABLE=1",
+            ],
+            &["/proc/self/environ", "NCCL_IGNORE_DISABLED_P2P=1 hides"],
+        ),
+        (
+            &[
+                "P2P is disabled between connected GPUs 1 and 0.",
+                "--sysroot",
+                root,
+            ],
+            &["env.contradiction could not be checked here: the variables of the program count"],
+            &["Not the cause"],
+        ),
+        (
+            &[IBSTAT, "--sysroot", root],
+            &["mlx5_0/1", "checked: the recorded machine"],
+            &["perhaps of another machine"],
+        ),
+    ]);
 }
 
 #[test]

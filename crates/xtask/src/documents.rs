@@ -97,9 +97,14 @@ pub fn symptoms() -> anyhow::Result<String> {
             &symptom.sources,
         );
     }
+    page.push_str("\n# Failures without a check\n\nOf these gdr says that it has no check.\n\n| Line | What it is |\n| --- | --- |\n");
+    for failure in &table.uncovered {
+        let example = failure.example.replace('|', "\\|");
+        let _ = writeln!(page, "| `{example}` | {} |", plain(&failure.subject));
+    }
     page.push_str(
         "\n# Hints\n\nWhat a question is about points to checks, too: each concept in it adds points to some checks and takes them from \
-         others. This needs a question or a few picked lines; it does not apply to logs.\n\n| Check | Cause | Concepts and points |\n| --- | \
+         others. This needs a question or a few picked lines; it does not apply to logs. Few points make a question of it (\"possibly\"), not a cause.\n\n| Check | Cause | Concepts and points |\n| --- | \
          --- | --- |\n",
     );
     for hint in &table.hints {
