@@ -117,11 +117,7 @@ pub fn facts(world: &World, options: CollectOptions) -> Facts {
         online_cpus: kernel::online_cpus(files, &mut notes),
         ..Facts::default()
     };
-    // A guest's PCI tree is the hypervisor's.
-    facts.platform = platform::platform(files, &pci, &mut notes);
-    if options.system {
-        system(world, options, &pci, &mut facts, &mut notes);
-    }
+    system(world, options, &pci, &mut facts, &mut notes);
     if let Fact::Known(devices) = &mut facts.rdma
         && options.system
         && options.settings
@@ -186,6 +182,11 @@ fn system(
     notes: &mut Vec<Note>,
 ) {
     let files = world.files.as_ref();
+    // Always: a guest's PCI tree is the hypervisor's.
+    facts.platform = platform::platform(files, pci, notes);
+    if !options.system {
+        return;
+    }
     facts.nvidia_nodes = driver::nodes(files);
     facts.peer_memory = driver::peer_memory(files, notes);
     facts.fabric = fabric::fabric(files, notes);

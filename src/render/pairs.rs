@@ -166,7 +166,5 @@ fn script(view: &View<'_>, nics: &Nics<'_>, gpus: &[&Match]) -> String {
         let settings = settings(view, nics, m);
         text.push_str(&format!("{rank}) exec {settings} \"$@\" ;;\n"));
     }
-    text + &format!(
-        "*) echo \"{SCRIPT}: no GPU for SLURM_LOCALID=$SLURM_LOCALID\" >&2; exit 1 ;;\nesac\n"
-    )
+    text + "*) echo \"no GPU for rank $SLURM_LOCALID\" >&2; exit 1 ;;\nesac\n"
 }

@@ -291,6 +291,8 @@ const PAGES: &[&[&str]] = &[
 /// A single word that is wider than the rest of a line, or a command to copy, is never broken.
 fn fits(line: &str, width: usize) -> bool {
     let is_command = line.starts_with("env ")
+        || line.starts_with("export ")
+        || line.contains(") exec env ")
         || line.trim_start().starts_with("fix:")
         || line.trim_start().starts_with("by hand:")
         || line.trim_start().starts_with("| ");

@@ -175,27 +175,24 @@ fn the_first_screen_has_the_nic_of_each_gpu() {
     );
 }
 
-/// A switch whose own link is narrower than those below it.
+/// The NIC is on another root port, so the path leaves the GPU's switch over its narrower link.
 #[test]
 fn a_bridge_that_limits_is_named() {
-    let machine = Machine::load_changed("cascade-asymmetric", |machine| {
-        fn narrow(value: &mut Value) {
-            let Some(functions) = value.get_mut("below").and_then(Value::as_object_mut) else {
-                return;
-            };
-            for (address, function) in functions {
-                if address == "03:00.0" {
-                    function["link"] = json!(["32GT/s", 4]);
-                }
-                narrow(function);
-            }
-        }
-        let roots = machine["roots"].as_object_mut().expect("roots");
-        roots.values_mut().for_each(narrow);
+    let machine = Machine::load_changed("sound", |machine| {
+        let root = &mut machine["roots"]["0000:00"]["below"];
+        root["00:01.0"]["below"]["01:00.0"]["link"] = json!(["32GT/s", 8]);
+        let switch = root["00:01.0"]["below"]["01:00.0"]["below"].as_object_mut();
+        switch.expect("ports").remove("02:01.0");
+        root["00:02.0"] = json!({ "is": "root-port", "below": {
+            "05:00.0": { "is": "cx7-ib", "rdma": "mlx5_0" }
+        } });
     });
-    assert_text(&machine, &["topo", "--path", "GPU0", "NIC0"], &["x4"], &[]);
-    let (text, _) = run(&machine, &["topo", "--format", "json"]);
-    assert!(text.contains("\"nccl\""), "{text}");
+    assert_text(
+        &machine,
+        &["topo"],
+        &["31.5 GB/s, limited by the link of the bridge 0000:01:00.0: PCIe 5.0 x8"],
+        &[],
+    );
 }
 
 #[test]

@@ -67,9 +67,10 @@ fn doctor(root: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(terminal(&lines, "gdr doctor names the cause and the next step").into_bytes())
 }
 
-/// The drawing of `gdr topo`.
+/// The drawing of `gdr topo`. The machine is a guest, of which a drawing would show no rating.
 fn topo(root: &Path) -> anyhow::Result<Vec<u8>> {
-    let drawing = output(root, "vm-iommu-on", &["topo", "--format", "svg"])?;
+    let options = ["topo", "--format", "svg", "--platform", "bare-metal"];
+    let drawing = output(root, "vm-iommu-on", &options)?;
     let (before, rest) = drawing
         .split_once(" · read from ")
         .context("a drawing without its source")?;

@@ -243,6 +243,9 @@ fn link_entries(page: &Page<'_>) -> Vec<(Sample, String)> {
 /// What the drawing leaves out, and what is unknown.
 fn unknowns(page: &Page<'_>) -> Vec<String> {
     let mut out = Vec::new();
+    if page.facts.platform.is_guest() && picks(page.topology).next().is_some() {
+        out.push("virtual machine: the host's paths are unknown".to_owned());
+    }
     let gpus: Vec<usize> = page.topology.rows_of(Kind::Gpu).map(|(at, _)| at).collect();
     let pairs = || {
         gpus.iter()
