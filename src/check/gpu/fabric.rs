@@ -134,9 +134,32 @@ fn completed(ctx: &Ctx<'_>, subject: String, gpu: &NvmlGpu) -> Judgement {
                  and Xid lines of the kernel log.",
         )
         .evidence(SOURCE, health.as_str()),
-        _ => Judgement::pass(subject, "It has joined the NVLink fabric."),
+        registration => match registration.and_then(|own| outside(ctx, own)) {
+            Some((own, others)) => Judgement::broken(
+                subject,
+                format!(
+                    "It has joined the NVLink fabric in clique {own}; {others} of this machine are in others. NVLink connects the GPUs of one clique only."
+                ),
+            )
+            .weighing(Severity::Warn)
+            .advice("If these GPUs are to reach each other over NVLink, put them in one partition of the fabric manager (on NVL72: of NMX)."),
+            None => Judgement::pass(subject, "It has joined the NVLink fabric."),
+        },
     }
     .evidence(SOURCE, "completed")
+}
+
+/// The clique of a GPU, and the GPUs of this machine that are in other cliques.
+fn outside(ctx: &Ctx<'_>, own: &FabricRegistration) -> Option<(u32, String)> {
+    let gpus = ctx.facts.nvml()?.gpus.iter();
+    let others = gpus.filter(|gpu| {
+        gpu.fabric.known().is_some_and(|state| state == "completed")
+            && gpu.fabric_registration.known().is_some_and(|other| {
+                other.status == 0 && other.cluster == own.cluster && other.clique != own.clique
+            })
+    });
+    let names: Vec<String> = others.map(|gpu| words::device(ctx, gpu.bdf)).collect();
+    (!names.is_empty()).then(|| (own.clique, words::list(names)))
 }
 
 /// A GPU without a fabric in NVML: before Hopper it may have switches anyway.
@@ -250,5 +273,45 @@ fn manager(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
     match ctx.facts.fabric.units.get(Fabric::MANAGER) {
         Some(unit) => judgement.evidence(Fabric::MANAGER, unit.words()),
         None => judgement,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{Edit, findings, gpu, machine};
+    use crate::model::{Facts, NvmlOutcome, Outcome};
+
+    /// Two GPUs that have joined the fabric in these cliques.
+    fn in_cliques(cliques: [u32; 2]) -> Facts {
+        let mut facts = machine();
+        let second = gpu("0000:05:00.0");
+        let Fact::Known(NvmlOutcome::Read(nvml)) = &mut facts.nvml else {
+            panic!("no NVML");
+        };
+        let mut other = nvml.gpus[0].clone();
+        other.bdf = second.bdf;
+        nvml.gpus.push(other);
+        for (gpu, clique) in nvml.gpus.iter_mut().zip(cliques) {
+            gpu.fabric = Fact::Known("completed".to_owned());
+            gpu.fabric_registration = Fact::Known(FabricRegistration {
+                status: 0,
+                clique,
+                cluster: true,
+                health: None,
+            });
+        }
+        facts.add(second);
+        facts
+    }
+
+    #[test]
+    fn cliques_divide_a_machine() {
+        let found = findings("gpu.fabric", &in_cliques([4, 4]), &[]);
+        assert!(found.iter().all(|found| found.outcome == Outcome::Pass));
+        let found = findings("gpu.fabric", &in_cliques([4, 7]), &[]);
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0].outcome, Outcome::Warn);
+        assert!(found[0].message.contains("clique 4; GPU1 (0000:05:00.0)"));
     }
 }

@@ -83,7 +83,7 @@ fn unknown_model(ctx: &Ctx<'_>, gpu: &PciDevice, flavour: Flavour) -> Judgement 
 
 /// The last branch for Maxwell, Pascal and Volta.
 const LAST_BEFORE_TURING: u32 = 580;
-/// The first branch with open modules whose dma-buf export is for RDMA.
+/// The first branch with open modules that a user can install.
 const FIRST_OPEN: u32 = 515;
 
 fn judge(ctx: &Ctx<'_>, flavour: Flavour, generation: Generation, gpus: &str) -> Judgement {
@@ -105,10 +105,10 @@ fn judge(ctx: &Ctx<'_>, flavour: Flavour, generation: Generation, gpus: &str) ->
         (Flavour::Proprietary, Generation::BeforeTuring) if branch > Some(LAST_BEFORE_TURING) => {
             Judgement::broken(
                 subject,
-                "The last driver branch for GPUs before Turing (Maxwell, Pascal, Volta) is 580: this driver does not drive them.",
+                "The last driver branch for GPUs before Turing is 580 (Maxwell, Pascal, Volta): this driver does not drive them.",
             )
             .weighing(Severity::Error)
-            .advice("Install driver 580 with the proprietary kernel modules.")
+            .advice("Install the proprietary kernel modules of the last branch that drives it: 580 for Maxwell, Pascal and Volta, 470 for Kepler.")
         }
         (Flavour::Proprietary, Generation::BeforeTuring) => Judgement::pass(
             subject,

@@ -94,11 +94,13 @@ pub const CHECKS: &[Check] = &[
         sources: "/proc/driver/nvidia/version, PCI device ids",
         severity: Severity::Warn,
         why: "Open kernel modules drive Turing and later and can export GPU memory as dma-buf; the proprietary ones \
-            cannot, and need nvidia-peermem for RDMA. Open modules do not drive Maxwell, Pascal and Volta at all.",
+            cannot, and need nvidia-peermem for RDMA. Open modules do not drive Maxwell, Pascal and Volta at all, and the \
+            last proprietary ones for these are of branch 580.",
         remedy: "Install the flavour that supports the GPU generation.",
         references: &[
-            "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/README.md",
+            "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/595.45.04/README.md",
             "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/kernel-modules.html",
+            "docs: NVIDIA, UNIX graphics feature deprecation schedule (forums.developer.nvidia.com), release 580",
             "https://docs.nvidia.com/cuda/gpudirect-rdma/",
         ],
         explained_by: &["gpu.driver"],
@@ -249,10 +251,12 @@ pub const CHECKS: &[Check] = &[
         sources: "NVML, PCI class 0680, cuInit, nvidia-fabricmanager.service",
         severity: Severity::Error,
         why: "On boards with NVLink switches CUDA does not start (802, system not yet initialised) until the fabric \
-            manager has set the switches up; with confidential computing, until the GPUs are declared ready.",
+            manager has set the switches up; with confidential computing, until the GPUs are declared ready. NVLink connects the \
+            GPUs of one clique only.",
         remedy: "Install and start nvidia-fabricmanager of the driver's version, in a guest on its host.",
         references: &[
             "https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/",
+            "docs: NVML, nvmlGpuFabricInfo_t: cliqueId",
             "docs: NVML, nvmlSystemSetConfComputeGpusReadyState (nvidia-smi conf-compute -srs)",
         ],
         explained_by: &["gpu.driver"],
