@@ -14,7 +14,7 @@ pub fn in_container(ctx: &Ctx<'_>) -> bool {
 pub fn needs_for_absent<'n>(ctx: &Ctx<'_>, why: Why, machine: &'n str) -> Option<&'n str> {
     match why {
         Why::NotCovered if in_container(ctx) => Some("gdr doctor outside of the container"),
-        Why::NotCovered if ctx.facts.host.source == "live" => Some(machine),
+        Why::NotCovered if ctx.facts.host.origin() == "live" => Some(machine),
         _ => None,
     }
 }

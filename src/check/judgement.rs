@@ -1,6 +1,6 @@
 //! A check's result for one subject, before a profile weighs it.
 
-use crate::model::{Area, Evidence, Manual, Remedy, Severity, Why};
+use crate::model::{Area, ELSEWHERE, Evidence, Manual, Remedy, Severity, Why};
 use crate::output::printable;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -88,9 +88,7 @@ impl Judgement {
             Why::NotCovered if area == Area::ConfigSpace => {
                 "lspci -vvv or -xxxx as root; or gdr doctor on the machine itself, or a snapshot of it (gdr snapshot)"
             }
-            Why::NotCovered => {
-                "gdr doctor on the machine itself, or a snapshot of it (gdr snapshot)"
-            }
+            Why::NotCovered => ELSEWHERE,
             Why::Broken => "a source that can be read",
             Why::TimedOut => "a source that answers",
         };

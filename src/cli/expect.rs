@@ -15,6 +15,10 @@ pub struct ExpectOptions {
     #[arg(long, short, value_name = "FILE", default_value = "-")]
     pub write: PathBuf,
 
+    /// Replace an existing file, and accept a machine with failures or with facts that cannot be read
+    #[arg(long)]
+    pub force: bool,
+
     /// Name of the profile
     #[arg(long, value_name = "NAME", default_value = "site")]
     pub name: String,

@@ -125,7 +125,7 @@ From two recorded machines and the results of gdr probe host.",
         files: PROFILES,
         exit_status: "\
 0 The profile was written.
-2 Usage or internal error.",
+2 The file exists, a machine has failures or cannot be read in full (--force accepts both), usage or internal error.",
         see_also: "gdr-doctor(1), gdr-snapshot(1), gdr-probe(1)",
     },
     Sections {

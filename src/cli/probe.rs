@@ -42,7 +42,8 @@ pub enum ProbeWhat {
     /// GPUDirect RDMA from a NIC to itself, to another port (--remote-device), or to another machine: run 'gdr probe
     /// rdma --listen' there and 'gdr probe rdma HOST' here. srun -N2 and mpirun -n 2 start both ends. Tests write,
     /// read, send, immediate data and atomic operations over RC, UC and UD. With --sysroot or --from nothing is
-    /// measured.
+    /// measured. With
+    /// --sim and another machine the GPU is simulated, and the NIC is real.
     Rdma(Box<RdmaProbe>),
     /// Let CUDA streams ring a NIC's doorbells and wait for its completions, and measure the latency
     ///

@@ -55,7 +55,7 @@ pub fn run(
         .collect();
     let findings = judged.into_findings(&expectations);
     let names = machine.names();
-    let fix = fix_command(&facts.host.source, machine, &options.profile);
+    let fix = fix_command(facts.host.origin(), machine, &options.profile);
     let causes = check::causes(&findings);
     let roots = check::roots(&findings, &causes);
     let report = Report {
@@ -79,7 +79,7 @@ pub fn run(
         matters: &|finding| check::leaves_open(finding, &expectations),
         fix,
         fix_where: fix_where(machine),
-        missing: missing(&facts.host.source, machine),
+        missing: missing(facts.host.origin(), machine),
     };
     let drawing = || svg::svg(&facts, &topology, &|ids| names.of(ids));
     let style = style(global.color);
@@ -118,7 +118,10 @@ fn write(
 ) -> io::Result<()> {
     match format {
         DoctorFormat::Table => doctor::table(report, shown, style, out),
-        DoctorFormat::Json => output::write_pretty(out, &Document::new("gdr.doctor/1", report)),
+        DoctorFormat::Json => {
+            let document = Document::of("gdr.doctor/1", report.host.recorded.as_deref(), report);
+            output::write_pretty(out, &document)
+        }
         DoctorFormat::Markdown => doctor::markdown(report, shown, out),
         DoctorFormat::Prometheus => doctor::prometheus(report, out),
         DoctorFormat::Html => {

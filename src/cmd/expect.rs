@@ -8,10 +8,12 @@ use anyhow::{Context as _, bail};
 use super::machine::{Machine, Recorded};
 use super::profiles::expectations;
 use super::{doctor, document};
-use crate::check::Ctx;
-use crate::check::expect::{Derived, FAMILY, derive, derive_bandwidths};
+use crate::check::expect::{Derived, FAMILY, UnknownKey, derive, derive_bandwidths};
+use crate::check::{self, Ctx, Judged};
 use crate::cli::ExpectOptions;
-use crate::profile::{Expect, Expectations, toml_string};
+use crate::model::{Outcome, Why};
+use crate::output::shell_word;
+use crate::profile::{DEFAULT, Expect, Expectations, toml_string};
 use crate::topo;
 
 /// From the machine that the global options select.
@@ -21,8 +23,10 @@ pub fn of_machine(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
-    let expect = read(machine, "this machine", err);
-    write(expect, options, out, err)
+    let includes = includes(options)?;
+    reject_existing(options)?;
+    let expect = read(machine, "this machine", options, err)?;
+    write(&expect, options, &includes, out, err)
 }
 
 /// From recorded machines and results of probes.
@@ -31,6 +35,8 @@ pub fn of_files(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
+    let includes = includes(options)?;
+    reject_existing(options)?;
     let mut all = Expect::default();
     for file in &options.sources {
         let name = file.display().to_string();
@@ -39,52 +45,131 @@ pub fn of_files(
             Recorded::Probe(saved) => {
                 derive_bandwidths(&saved.report.results, f64::from(options.tolerance) / 100.0)
             }
-            Recorded::Machine(machine, _) => read(&machine, &name, err),
+            Recorded::Machine(machine, _) => read(&machine, &name, options, err)?,
         };
         for difference in all.merge(&expect) {
             super::remark(err, &format!("{name}: {difference}"));
         }
     }
-    write(all, options, out, err)
+    write(&all, options, &includes, out, err)
 }
 
-fn read(machine: &Machine, name: &str, err: &mut dyn Write) -> Expect {
-    let facts = machine.facts(doctor::want(false, |id| id.starts_with(FAMILY)));
+/// The profiles to include, all of them known.
+fn includes(options: &ExpectOptions) -> anyhow::Result<Vec<String>> {
+    let names = options.include.iter().filter(|name| *name != "none");
+    let names: Vec<String> = names.cloned().collect();
+    expectations(&names).context("--include")?;
+    Ok(names)
+}
+
+/// An expectation may have been edited by hand: only `--force` replaces it. Pipes and devices are not replaced.
+fn reject_existing(options: &ExpectOptions) -> anyhow::Result<()> {
+    let file = &options.write;
+    if options.force || file == Path::new("-") || !file.is_file() {
+        return Ok(());
+    }
+    bail!("{} exists: --force replaces it", file.display());
+}
+
+fn read(
+    machine: &Machine,
+    name: &str,
+    options: &ExpectOptions,
+    err: &mut dyn Write,
+) -> anyhow::Result<Expect> {
+    let facts = machine.facts(doctor::want(false, |_| true));
     let topology = topo::topology(&facts);
     let nothing = Expectations::of(&[]);
     let Derived { expect, unknown } = derive(&Ctx::new(&facts, &topology, &nothing));
-    for (key, why) in unknown {
-        super::remark(err, &format!("{name}: {key} is left out: {why}"));
+    if !options.force {
+        reject_failures(&Ctx::new(&facts, &topology, &judged_by(options)?), name)?;
+        reject_unknown(&unknown, name)?;
     }
-    expect
+    for UnknownKey { key, sentence, .. } in unknown {
+        super::remark(err, &format!("{name}: {key} is left out: {sentence}"));
+    }
+    Ok(expect)
+}
+
+/// The profiles by which a machine is good: those included, else the default one.
+fn judged_by(options: &ExpectOptions) -> anyhow::Result<Expectations> {
+    match includes(options)?.as_slice() {
+        [] => expectations(&[DEFAULT.to_owned()]),
+        names => expectations(names),
+    }
+}
+
+/// What a broken machine has would be expected of all others.
+fn reject_failures(ctx: &Ctx<'_>, name: &str) -> anyhow::Result<()> {
+    let findings = Judged::new(ctx, |id| !id.starts_with(FAMILY)).into_findings(ctx.expectations);
+    let causes = check::causes(&findings);
+    let failed = findings.iter().zip(&causes);
+    let failed =
+        failed.filter(|(finding, cause)| finding.outcome == Outcome::Fail && cause.is_none());
+    let failed: Vec<String> = failed
+        .map(|(finding, _)| format!("{}: {} ({})", finding.id, finding.message, finding.subject))
+        .collect();
+    let Some(first) = failed.first() else {
+        return Ok(());
+    };
+    let more = match failed.len() {
+        1 => String::new(),
+        count => format!(" and {} more", count - 1),
+    };
+    bail!(
+        "{name} is not a good machine, so nothing is written: {first}{more}. \
+         gdr doctor shows how to repair it; --force writes what it has"
+    )
+}
+
+/// A fact that a dump does not hold is left out, but what this user may not read, or what failed, can be had.
+fn reject_unknown(unknown: &[UnknownKey], name: &str) -> anyhow::Result<()> {
+    let mut readable = unknown
+        .iter()
+        .filter(|unknown| unknown.why != Why::NotCovered);
+    let Some(first) = readable.next() else {
+        return Ok(());
+    };
+    let more = match readable.count() {
+        0 => String::new(),
+        count => format!(" and {count} more"),
+    };
+    let remedy = match first.why {
+        Why::Denied => "run gdr expect as root",
+        _ => "repair that",
+    };
+    bail!(
+        "{name}: {} is unknown: {}{more}: {remedy}, or leave out what is unknown with --force",
+        first.key,
+        first.sentence
+    )
 }
 
 fn write(
-    expect: Expect,
+    expect: &Expect,
     options: &ExpectOptions,
+    includes: &[String],
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
     if expect.is_empty() {
         bail!("nothing is known of these machines, so nothing can be expected");
     }
-    let includes: Vec<String> = options
-        .include
-        .iter()
-        .filter(|name| *name != "none")
-        .cloned()
-        .collect();
-    expectations(&includes).context("--include")?;
-    let text = page(&expect, options, &includes);
+    let text = page(expect, options, includes);
     match options.write == Path::new("-") {
         true => super::print(out, &text)?,
         false => {
             document::write(&options.write, text.as_bytes(), true, out)
                 .with_context(|| format!("cannot write {}", options.write.display()))?;
-            let name = options.write.display();
+            let name = options.write.display().to_string();
+            // A name without a slash or .toml is looked for among the installed profiles.
+            let profile = match name.contains('/') {
+                true => shell_word(&name),
+                false => format!("./{}", shell_word(&name)),
+            };
             super::remark(
                 err,
-                &format!("{name}: compare a machine with it: gdr doctor --profile ./{name}"),
+                &format!("{name}: compare a machine with it: gdr doctor --profile {profile}"),
             );
         }
     }

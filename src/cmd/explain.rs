@@ -96,7 +96,13 @@ pub fn run(
     };
     let text = match options.format {
         ExplainFormat::Table => render::explain::table(&report, style(global.color)),
-        ExplainFormat::Json => output::pretty(&Document::new(EXPLAIN_SCHEMA, &report))?,
+        ExplainFormat::Json => {
+            let recorded = report
+                .host
+                .as_ref()
+                .and_then(|host| host.recorded.as_deref());
+            output::pretty(&Document::of(EXPLAIN_SCHEMA, recorded, &report))?
+        }
     };
     super::print(out, &text)?;
     Ok(code)

@@ -384,7 +384,10 @@ fn shown(plan: &Plan, request: &Request<'_>, style: render::Style) -> anyhow::Re
     Ok(match request.how.format {
         PlanFormat::Table => render::plan::table(plan, request.ids.is_empty(), style),
         PlanFormat::Script => render::plan::script(plan),
-        PlanFormat::Json => output::pretty(&Document::new(PLAN_SCHEMA, plan))?,
+        PlanFormat::Json => {
+            let recorded = plan.host.recorded.as_deref();
+            output::pretty(&Document::of(PLAN_SCHEMA, recorded, plan))?
+        }
     })
 }
 

@@ -126,10 +126,11 @@ impl Recorded {
             return Ok(Self::Probe(Box::new(saved)));
         }
         if let Read::Document(bytes) = &read
-            && let Some(snapshot) = document::snapshot(bytes)?
+            && let Some(mut snapshot) = document::snapshot(bytes)?
         {
             side.host = snapshot.host.name.clone();
             side.taken = Some(snapshot.taken.clone());
+            snapshot.host = snapshot.host.replayed(&side.source, &snapshot.taken);
             let machine = Machine::World(World::snapshot(snapshot));
             return Ok(Self::Machine(Box::new(machine), side));
         }

@@ -181,7 +181,11 @@ fn between(view: &View<'_>, ends: &[String], format: TopoFormat) -> anyhow::Resu
         .context("cannot show the path")?;
     match format {
         TopoFormat::Table => Ok(path::text(view, &found)),
-        TopoFormat::Json => Ok(output::pretty(&Document::new("gdr.path/1", &found))?),
+        TopoFormat::Json => Ok(output::pretty(&Document::of(
+            "gdr.path/1",
+            view.facts.host.recorded.as_deref(),
+            &found,
+        ))?),
         TopoFormat::NvidiaSmi | TopoFormat::Svg | TopoFormat::Html => {
             bail!("--path supports --format table and json")
         }

@@ -52,9 +52,12 @@ impl Fleet {
             simulated: self.simulated,
             nodes: order
                 .iter()
-                .map(|at| FleetNode {
-                    name: self.nodes[*at].name.clone(),
-                    state: self.nodes[*at].state,
+                .map(|at| &self.nodes[*at])
+                .map(|node| FleetNode {
+                    name: node.name.clone(),
+                    state: node.state,
+                    reasons: node.reasons.of(node.state),
+                    next_step: node.reasons.next_step(node.state),
                 })
                 .collect(),
             absent: self.absent.values().cloned().collect(),

@@ -36,6 +36,8 @@ pub struct Head<'a> {
 /// A part of a report.
 pub enum Part<'p> {
     Readiness(Readiness<'p>),
+    Root(Root<'p>),
+    Step(Step<'p>),
     Finding(Finding<'p>),
     Figure(Figure<'p>),
     Device(Device<'p>),
@@ -66,6 +68,8 @@ impl<'de> Visitor<'de> for Report<'_> {
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
                 "readiness" => map.next_value_seed(each(|part| take(Part::Readiness(part))))?,
+                "roots" => map.next_value_seed(each(|part| take(Part::Root(part))))?,
+                "next_steps" => map.next_value_seed(each(|part| take(Part::Step(part))))?,
                 "findings" => map.next_value_seed(each(|part| take(Part::Finding(part))))?,
                 "results" => map.next_value_seed(each(|part| take(Part::Figure(part))))?,
                 "devices" => map.next_value_seed(each(|part| take(Part::Device(part))))?,
@@ -243,6 +247,23 @@ pub struct Readiness<'a> {
     #[serde(borrow)]
     pub profile: Cow<'a, str>,
     pub state: ReadyState,
+}
+
+/// A failure or warning that nothing else explains.
+#[derive(Debug, Deserialize)]
+pub struct Root<'a> {
+    #[serde(borrow)]
+    pub check: Cow<'a, str>,
+    #[serde(borrow, default, deserialize_with = "list::<MAX_EVIDENCE, _, _>")]
+    pub explains: Vec<Cow<'a, str>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct Step<'a> {
+    #[serde(borrow)]
+    pub command: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub advice: Option<Cow<'a, str>>,
 }
 
 #[derive(Debug, Deserialize)]

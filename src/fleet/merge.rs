@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::document::{self, Change, Device, Figure, Finding, Head, Host, Part};
 use super::network::Links;
+use super::reasons::Reasons;
 use crate::input::json_error;
 use crate::model::{
     Absence, AbsentNode, BYTES, FleetState, MICROSECONDS, Outcome, PROBE_SCHEMA, ProbeVerdict,
@@ -54,6 +55,7 @@ pub(super) struct Node {
     pub name: String,
     pub state: FleetState,
     pub version: u32,
+    pub reasons: Reasons,
     /// Bits of the kinds of its documents.
     pub kinds: u32,
     /// Fact and value.
@@ -92,6 +94,7 @@ struct Intake {
     /// Facts or figures were left out.
     is_cut: bool,
     state: FleetState,
+    reasons: Reasons,
 }
 
 impl Intake {
@@ -235,7 +238,15 @@ impl Fleet {
                 true => FleetState::Ok,
                 false => FleetState::Undetermined,
             },
+            reasons: Reasons::default(),
         };
+        if !head.complete {
+            let text = format!(
+                "gdr {}: it ended before it was complete",
+                self.kinds[usize::from(kind)]
+            );
+            intake.reasons.add(FleetState::Undetermined, &text);
+        }
         if head.probe.is_none() {
             self.add_host(&head.host, &mut intake);
         }
@@ -251,6 +262,7 @@ impl Fleet {
         let node = &mut self.nodes[at];
         node.state = node.state.max(intake.state);
         node.version = version;
+        node.reasons.append(intake.reasons);
         node.facts.append(&mut intake.facts);
     }
 
@@ -259,10 +271,17 @@ impl Fleet {
             Part::Readiness(readiness) => {
                 if readiness.state == ReadyState::Undetermined {
                     intake.at_least(FleetState::Undetermined);
+                    let text = format!(
+                        "profile {}: it cannot be determined whether the node is ready",
+                        readiness.profile
+                    );
+                    intake.reasons.add(FleetState::Undetermined, &text);
                 }
                 let word = format!("{:?}", readiness.state);
                 self.fact(intake, ("ready", &readiness.profile), &word);
             }
+            Part::Root(root) => intake.reasons.root(&root),
+            Part::Step(step) => intake.reasons.step(&step),
             Part::Finding(finding) => self.add_finding(&finding, intake),
             Part::Figure(figure) => self.add_result(&figure, intake),
             Part::Device(device) => self.add_device(&device, intake),
@@ -381,11 +400,14 @@ impl Fleet {
             Outcome::Info => "info",
             Outcome::Skip => "skip",
         };
-        intake.at_least(match outcome {
+        let state = match outcome {
             "fail" => FleetState::Failed,
             "unknown" => FleetState::Undetermined,
             _ => FleetState::Ok,
-        });
+        };
+        intake.at_least(state);
+        let text = format!("{} ({}): {}", finding.id, finding.subject, finding.message);
+        intake.reasons.add_check(state, &finding.id, &text);
         if intake.is_full() {
             return;
         }
@@ -419,6 +441,9 @@ impl Fleet {
         );
         self.fact(intake, (&change.fact, &change.area), &text);
         intake.at_least(FleetState::Failed);
+        let text = text.trim_start_matches("fail: ");
+        let text = format!("{} ({}): {text}", change.fact, change.area);
+        intake.reasons.add(FleetState::Failed, &text);
     }
 
     fn add_result(&mut self, result: &Figure<'_>, intake: &mut Intake) {
@@ -445,6 +470,10 @@ impl Fleet {
                 None => result.name.to_string(),
             };
             self.fact(intake, (&name, &result.subject), &value);
+            if failed {
+                let text = format!("{name} ({}): {reason}", result.subject);
+                intake.reasons.add(FleetState::Failed, &text);
+            }
         }
         let is_valid = matches!(result.verdict, ProbeVerdict::Ok | ProbeVerdict::Slow);
         if let Some(value) = result

@@ -9,6 +9,7 @@ pub mod isolation;
 mod merge;
 mod names;
 mod network;
+mod reasons;
 pub mod schedule;
 #[cfg(test)]
 mod tests;

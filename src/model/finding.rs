@@ -123,6 +123,9 @@ pub struct NextStep {
     pub advice: Option<String>,
 }
 
+/// What an unknown fact needs that this source does not have.
+pub const ELSEWHERE: &str = "gdr doctor on the machine itself, or a snapshot of it (gdr snapshot)";
+
 impl NextStep {
     /// A step for a check, still without a command.
     pub fn new(check: &str) -> Self {

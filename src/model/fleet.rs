@@ -58,6 +58,12 @@ pub struct FleetSummary {
 pub struct FleetNode {
     pub name: String,
     pub state: FleetState,
+    /// The first checks or tests that failed or are unknown, as sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<String>,
+    /// What to do on it first: a command or a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_step: Option<String>,
 }
 
 /// State of a node.

@@ -12,6 +12,12 @@ use super::{Bdf, Fact, IdList};
 pub struct Host {
     /// Source of the facts: `live`, or the directory or file that was read.
     pub source: String,
+    /// When a recorded machine was recorded (UTC, RFC 3339); absent for other sources.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<String>,
+    /// Source that the recording had: a replay judges the machine as it was judged there.
+    #[serde(skip)]
+    pub recorded_from: Option<String>,
     /// Host name.
     pub name: Option<String>,
     /// Operating system, as in `Debian GNU/Linux 12`.
@@ -24,6 +30,38 @@ pub struct Host {
     pub cpus: Option<u64>,
     /// Memory, bytes.
     pub memory: Option<u64>,
+}
+
+impl Host {
+    /// The machine that a file holds, recorded at this time.
+    #[must_use]
+    pub fn replayed(mut self, file: &str, taken: &str) -> Self {
+        self.recorded_from = Some(std::mem::replace(&mut self.source, file.to_owned()));
+        self.recorded = Some(taken.to_owned());
+        self
+    }
+
+    /// As it was when it was recorded.
+    #[must_use]
+    pub fn original(mut self) -> Self {
+        self.source = self.origin().to_owned();
+        (self.recorded, self.recorded_from) = (None, None);
+        self
+    }
+
+    /// The source of the facts, also if they were recorded: `live` or a directory.
+    pub fn origin(&self) -> &str {
+        self.recorded_from.as_deref().unwrap_or(&self.source)
+    }
+
+    /// File or directory, and the time of the recording; none for this machine.
+    pub fn recording(&self) -> Option<String> {
+        match (self.source.as_str(), &self.recorded) {
+            ("live", None) => None,
+            (source, None) => Some(source.to_owned()),
+            (source, Some(taken)) => Some(format!("{source}, {taken}")),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

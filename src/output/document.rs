@@ -12,13 +12,21 @@ pub struct Document<T> {
     pub schema: &'static str,
     /// Version of gdr that wrote it.
     pub gdr: &'static str,
-    /// Time of writing (UTC, RFC 3339).
+    /// When the machine was read: of a recorded one the time of the recording, else the time of writing (UTC, RFC 3339).
     pub taken: String,
     #[serde(flatten)]
     pub body: T,
 }
 
 impl<T> Document<T> {
+    /// Creates a document about a machine, with the time at which it was recorded or, else, the current one.
+    pub fn of(schema: &'static str, recorded: Option<&str>, body: T) -> Self {
+        Self {
+            taken: recorded.map_or_else(now, str::to_owned),
+            ..Self::new(schema, body)
+        }
+    }
+
     /// Creates a document with the current time.
     pub fn new(schema: &'static str, body: T) -> Self {
         Self {

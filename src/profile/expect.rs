@@ -23,8 +23,10 @@ pub enum Comparison {
 pub struct Key {
     /// As in the file: `SECTION.NAME`, or `NAME`.
     pub name: &'static str,
-    /// In a sentence: `expected {words} 8, found 7`.
+    /// Opens a sentence: `{words}: 8 expected, 7 found`.
     pub words: &'static str,
+    /// Unit of its numbers.
+    pub unit: Option<&'static str>,
     pub comparison: Comparison,
 }
 
@@ -32,49 +34,78 @@ const fn key(name: &'static str, words: &'static str) -> Key {
     Key {
         name,
         words,
+        unit: None,
         comparison: Comparison::OneOf,
+    }
+}
+
+const fn measured(name: &'static str, words: &'static str, unit: &'static str) -> Key {
+    Key {
+        unit: Some(unit),
+        ..key(name, words)
     }
 }
 
 /// Every key, in the order of the file.
 pub const KEYS: [Key; 27] = [
-    key("driver", "the driver"),
+    key("driver", "NVIDIA driver"),
     Key {
         comparison: Comparison::AtLeast,
-        ..key("bandwidth", "at least")
+        ..key("bandwidth", "Bandwidth")
     },
-    key("gpus.count", "the number of GPUs"),
+    key("gpus.count", "GPUs"),
     Key {
         comparison: Comparison::Set,
-        ..key("gpus.addresses", "GPUs at")
+        ..key("gpus.addresses", "GPUs")
     },
-    key("gpus.model", "the GPU"),
-    key("gpus.id", "the PCI id"),
-    key("gpus.memory", "memory in MiB of"),
-    key("gpus.bar1", "a BAR1 in MiB of"),
+    key("gpus.model", "GPU model"),
+    key("gpus.id", "PCI ID"),
+    measured("gpus.memory", "GPU memory", "MiB"),
+    measured("gpus.bar1", "BAR1", "MiB"),
     key("gpus.mig", "MIG mode"),
-    key("gpus.link", "a link of"),
+    key("gpus.link", "PCIe link"),
     key("gpus.numa", "NUMA node"),
-    key("memory-path.dma-buf", "the memory path dma-buf to be"),
-    key("memory-path.peermem", "the memory path peermem to be"),
-    key("nics.count", "the number of NICs"),
+    key("memory-path.dma-buf", "Memory path dma-buf"),
+    key("memory-path.peermem", "Memory path peermem"),
+    key("nics.count", "NICs"),
     Key {
         comparison: Comparison::Set,
-        ..key("nics.names", "NICs with the names")
+        ..key("nics.names", "NICs")
     },
-    key("nics.id", "the PCI id"),
-    key("nics.chip", "the chip"),
-    key("nics.board", "the board"),
-    key("nics.firmware", "firmware"),
-    key("nics.link", "a link of"),
+    key("nics.id", "PCI ID"),
+    key("nics.chip", "NIC chip"),
+    key("nics.board", "NIC board"),
+    key("nics.firmware", "NIC firmware"),
+    key("nics.link", "PCIe link"),
     key("nics.numa", "NUMA node"),
-    key("pairs.gpu-gpu", "pairs of GPUs of this class:"),
-    key("pairs.gpu-nic", "pairs of a GPU and a NIC of this class:"),
-    key("pairs.nvlinks", "pairs of GPUs with this many NVLinks:"),
-    key("ports.active", "the number of active ports"),
-    key("ports.layer", "a link layer of"),
-    key("ports.rate", "a rate of"),
+    key("pairs.gpu-gpu", "pairs of GPUs"),
+    key("pairs.gpu-nic", "pairs of a GPU and a NIC"),
+    key("pairs.nvlinks", "pairs"),
+    key("ports.active", "Active ports"),
+    key("ports.layer", "Link layer"),
+    measured("ports.rate", "Port rate", "Gb/s"),
 ];
+
+impl Key {
+    /// What has the value: a class of pairs has a name of its own.
+    pub fn subject(&self, device: &str) -> String {
+        match self.name {
+            "pairs.nvlinks" if device == "0" => "Pairs of GPUs without NVLinks".to_owned(),
+            // As in the matrix of gdr topo.
+            "pairs.nvlinks" => format!("NV{device} {}", self.words),
+            name if name.starts_with("pairs.") => format!("{device} {}", self.words),
+            _ => self.words.to_owned(),
+        }
+    }
+
+    /// A value with its unit.
+    pub fn with_unit(&self, value: &str) -> String {
+        match self.unit {
+            Some(unit) => format!("{value} {unit}"),
+            None => value.to_owned(),
+        }
+    }
+}
 
 /// The key with this name.
 pub fn key_named(name: &str) -> Option<&'static Key> {

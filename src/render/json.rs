@@ -153,7 +153,11 @@ pub fn write(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
         omitted: topology.omission().map(|reason| omitted(view, reason)),
         notes: &view.facts.notes,
     };
-    output::write_pretty(out, &output::Document::new("gdr.topo/1", &document))
+    let recorded = view.facts.host.recorded.as_deref();
+    output::write_pretty(
+        out,
+        &output::Document::of("gdr.topo/1", recorded, &document),
+    )
 }
 
 fn device(view: &View<'_>, row: &Row) -> Device {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::doctor::Report;
 use super::svg::escape;
-use crate::model::{FleetReport, FleetState, Outcome, ProbeReport, ProbeVerdict};
+use crate::model::{FleetNode, FleetReport, FleetState, Outcome, ProbeReport, ProbeVerdict};
 
 struct Case {
     /// The group that CI systems show it in.
@@ -119,14 +119,20 @@ pub fn fleet(report: &FleetReport) -> String {
         name: node.name.clone(),
         result: match node.state {
             FleetState::Ok => CaseResult::Passed,
-            FleetState::Failed => CaseResult::Failed("a check or a probe failed".to_owned()),
-            FleetState::Undetermined => {
-                CaseResult::Error("something required is unknown".to_owned())
-            }
+            FleetState::Failed => CaseResult::Failed(reasons(node)),
+            FleetState::Undetermined => CaseResult::Error(reasons(node)),
         },
     });
     let cases = absent.chain(nodes).chain(findings);
     document("gdr fleet", &cases.collect::<Vec<_>>())
+}
+
+/// What failed or is unknown on a node, and what to do.
+fn reasons(node: &FleetNode) -> String {
+    let step = node.next_step.as_ref();
+    let step = step.map(|step| format!("next step: {step}"));
+    let lines: Vec<String> = node.reasons.iter().cloned().chain(step).collect();
+    lines.join("\n")
 }
 
 fn document(suite: &str, cases: &[Case]) -> String {

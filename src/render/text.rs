@@ -19,6 +19,8 @@ pub enum Tone {
     Dim,
     Strong,
     Special,
+    /// A command to type.
+    Command,
 }
 
 impl Tone {
@@ -31,6 +33,7 @@ impl Tone {
             Self::Dim => Ansi::new().effects(Effects::DIMMED),
             Self::Strong => Ansi::new().effects(Effects::BOLD),
             Self::Special => colour(AnsiColor::Cyan),
+            Self::Command => colour(AnsiColor::Cyan).effects(Effects::BOLD),
         }
     }
 
@@ -71,6 +74,11 @@ impl Tone {
 }
 
 impl Style {
+    /// A command to type, the same in every output.
+    pub fn command(self, text: &str) -> String {
+        self.paint(Tone::Command, text)
+    }
+
     /// The text, coloured if colour is on.
     pub fn paint(self, tone: Tone, text: &str) -> String {
         match self.color {

@@ -22,6 +22,7 @@ pub fn live() -> Host {
         cpu: cpus.first().map(|cpu| cpu.brand().to_owned()),
         cpus: u64::try_from(cpus.len()).ok().filter(|count| *count > 0),
         memory: system.as_ref().map(System::total_memory),
+        ..Host::default()
     }
 }
 
@@ -43,6 +44,7 @@ pub fn recorded(files: &dyn Files, root: &str) -> Host {
             .and_then(|text| value_of(&text, "MemTotal"))
             .and_then(|value| value.strip_suffix(" kB")?.trim().parse::<u64>().ok())
             .and_then(|kilobytes| kilobytes.checked_mul(1024)),
+        ..Host::default()
     }
 }
 

@@ -106,7 +106,7 @@ impl World {
             files: Log::default(),
             libraries: Answers::default(),
             tools: ToolAnswers::default(),
-            host: self.host(),
+            host: self.host().original(),
         };
         let world = Self {
             files: Box::new(Recorder::new(self.files, record.files.clone())),

@@ -12,7 +12,7 @@ use crate::support::{Gdr, Node, Run, gdr, scratch};
 fn derive(dir: &Path, sources: &[&Path]) -> (String, Run) {
     let file = dir.join("site.toml").to_string_lossy().into_owned();
     let run = Gdr::new()
-        .args(["expect", "--write", &file])
+        .args(["expect", "--force", "--write", &file])
         .args(sources)
         .run();
     (file, run)
@@ -107,7 +107,7 @@ const PLANTED: &[Planted] = &[
             node.nvml["gpus"].as_array_mut().expect("GPUs").remove(5);
         },
         check: "expect.gpus",
-        words: "missing: 0000:9b:00.0",
+        words: "1 of 8 GPUs missing: 0000:9b:00.0.",
         subject: "machine",
     },
     Planted {
@@ -117,7 +117,7 @@ const PLANTED: &[Planted] = &[
             node.nvml["gpus"].as_array_mut().expect("GPUs").remove(0);
         },
         check: "expect.gpus",
-        words: "the number of GPUs 8, found 7",
+        words: "1 of 8 GPUs missing: 0000:18:00.0.",
         subject: "machine",
     },
     Planted {
@@ -126,21 +126,21 @@ const PLANTED: &[Planted] = &[
             node.at("0000:19:00.0").device = serde_json::from_value(json!("2335")).expect("an id")
         },
         check: "expect.gpu-model",
-        words: "10de:2330, found 10de:2335",
+        words: "PCI ID: 10de:2330 expected, 10de:2335 found.",
         subject: "GPU1 (0000:19:00.0)",
     },
     Planted {
         what: "another product name",
         plant: |node| node.gpu(2)["name"] = json!({ "known": "NVIDIA H100 NVL" }),
         check: "expect.gpu-model",
-        words: "found NVIDIA H100 NVL",
+        words: "GPU model: NVIDIA H100 80GB HBM3 expected, NVIDIA H100 NVL found.",
         subject: "GPU2 (0000:3a:00.0)",
     },
     Planted {
         what: "less memory",
         plant: |node| node.gpu(3)["memory_total"] = json!({ "known": 68_719_476_736_u64 }),
         check: "expect.gpu-model",
-        words: "found 65536",
+        words: "GPU memory: 81559 MiB expected, 65536 MiB found.",
         subject: "GPU3 (0000:3b:00.0)",
     },
     Planted {
@@ -151,35 +151,35 @@ const PLANTED: &[Planted] = &[
                     .expect("BARs")
         },
         check: "expect.gpu-model",
-        words: "131072, found 256",
+        words: "BAR1: 131072 MiB expected, 256 MiB found.",
         subject: "GPU4 (0000:9a:00.0)",
     },
     Planted {
         what: "MIG",
         plant: |node| node.gpu(7)["mig"] = json!({ "known": true }),
         check: "expect.gpu-model",
-        words: "MIG mode false, found true",
+        words: "MIG mode: false expected, true found.",
         subject: "GPU7 (0000:cb:00.0)",
     },
     Planted {
         what: "a GPU of another NUMA node",
         plant: |node| node.at("0000:ca:00.0").numa = Some(0),
         check: "expect.gpu-model",
-        words: "NUMA node 1, found 0",
+        words: "NUMA node: 1 expected, 0 found.",
         subject: "GPU6 (0000:ca:00.0)",
     },
     Planted {
         what: "a GPU with eight lanes",
         plant: |node| node.at("0000:3b:00.0").link = Some(("32GT/s".to_owned(), 8)),
         check: "expect.gpu-link",
-        words: "32GT/s x16, found 32GT/s x8",
+        words: "PCIe link: 32GT/s x16 expected, 32GT/s x8 found.",
         subject: "GPU3 (0000:3b:00.0)",
     },
     Planted {
         what: "a GPU that supports less speed",
         plant: |node| node.at("0000:3b:00.0").max_link = Some(("16GT/s".to_owned(), 16)),
         check: "expect.gpu-link",
-        words: "32GT/s x16, found 16GT/s x16",
+        words: "PCIe link: 32GT/s x16 expected, 16GT/s x16 found.",
         subject: "GPU3 (0000:3b:00.0)",
     },
     Planted {
@@ -199,7 +199,7 @@ const PLANTED: &[Planted] = &[
             );
         },
         check: "expect.driver",
-        words: "580.159.04, found 570.86.15",
+        words: "NVIDIA driver: 580.159.04 expected, 570.86.15 found.",
         subject: "driver",
     },
     Planted {
@@ -213,7 +213,7 @@ const PLANTED: &[Planted] = &[
             );
         },
         check: "expect.memory-path",
-        words: "the memory path dma-buf to be open, found closed",
+        words: "Memory path dma-buf: open expected, closed found.",
         subject: "mlx5_0",
     },
     Planted {
@@ -226,21 +226,21 @@ const PLANTED: &[Planted] = &[
             node.machine.extra.empty_dirs.push("sys/module".to_owned());
         },
         check: "expect.memory-path",
-        words: "the memory path peermem to be open, found closed",
+        words: "Memory path peermem: open expected, closed found.",
         subject: "mlx5_0",
     },
     Planted {
         what: "an absent NIC",
         plant: |node| node.remove("0000:9c:00.0"),
         check: "expect.nics",
-        words: "missing: mlx5_6",
+        words: "1 of 8 NICs missing: mlx5_6.",
         subject: "machine",
     },
     Planted {
         what: "one NIC too many",
         plant: |node| node.at("0000:27:00.0").vpd.clear(),
         check: "expect.nics",
-        words: "not expected: mlx5_2",
+        words: "NICs not expected: mlx5_2.",
         subject: "machine",
     },
     Planted {
@@ -249,7 +249,7 @@ const PLANTED: &[Planted] = &[
             node.at("0000:1b:00.0").rdma.as_mut().expect("a NIC").fw = Some("28.39.1002".to_owned())
         },
         check: "expect.nic-firmware",
-        words: "28.43.2026, found 28.39.1002",
+        words: "NIC firmware: 28.43.2026 expected, 28.39.1002 found.",
         subject: "mlx5_1",
     },
     Planted {
@@ -259,7 +259,7 @@ const PLANTED: &[Planted] = &[
                 Some("MT_0000000834".to_owned())
         },
         check: "expect.nic-model",
-        words: "MT_0000000838, found MT_0000000834",
+        words: "NIC board: MT_0000000838 expected, MT_0000000834 found.",
         subject: "mlx5_1",
     },
     Planted {
@@ -268,21 +268,21 @@ const PLANTED: &[Planted] = &[
             node.at("0000:1b:00.0").rdma.as_mut().expect("a NIC").hca = Some("MT4127".to_owned())
         },
         check: "expect.nic-model",
-        words: "MT4129, found MT4127",
+        words: "NIC chip: MT4129 expected, MT4127 found.",
         subject: "mlx5_1",
     },
     Planted {
         what: "a NIC with eight lanes",
         plant: |node| node.at("0000:cd:00.0").link = Some(("32GT/s".to_owned(), 8)),
         check: "expect.nic-link",
-        words: "32GT/s x16, found 32GT/s x8",
+        words: "PCIe link: 32GT/s x16 expected, 32GT/s x8 found.",
         subject: "mlx5_9",
     },
     Planted {
         what: "a NIC that trained low",
         plant: |node| node.at("0000:cd:00.0").link = Some(("16GT/s".to_owned(), 16)),
         check: "expect.nic-link",
-        words: "32GT/s x16, found 16GT/s x16",
+        words: "PCIe link: 32GT/s x16 expected, 16GT/s x16 found.",
         subject: "mlx5_9",
     },
     Planted {
@@ -291,7 +291,7 @@ const PLANTED: &[Planted] = &[
             node.at("0000:3c:00.0").rdma.as_mut().expect("a NIC").state = Some("1: DOWN".to_owned())
         },
         check: "expect.port",
-        words: "the number of active ports 1, found 0",
+        words: "Active ports: 1 expected, 0 found.",
         subject: "mlx5_4",
     },
     Planted {
@@ -301,7 +301,7 @@ const PLANTED: &[Planted] = &[
                 Some("200 Gb/sec (4X HDR)".to_owned())
         },
         check: "expect.port",
-        words: "a rate of 400, found 200",
+        words: "Port rate: 400 Gb/s expected, 200 Gb/s found.",
         subject: "mlx5_4",
     },
     Planted {
@@ -311,7 +311,7 @@ const PLANTED: &[Planted] = &[
                 Some("Ethernet".to_owned())
         },
         check: "expect.port",
-        words: "a link layer of InfiniBand, found Ethernet",
+        words: "Link layer: InfiniBand expected, Ethernet found.",
         subject: "mlx5_4",
     },
     Planted {
@@ -325,7 +325,7 @@ const PLANTED: &[Planted] = &[
             node.machine.devices.sort_by(|a, b| a.bdf.cmp(&b.bdf));
         },
         check: "expect.pairs",
-        words: "pairs of a GPU and a NIC of this class: PIX 16, found 14",
+        words: "PIX pairs of a GPU and a NIC: 16 expected, 14 found.",
         subject: "machine",
     },
     Planted {
@@ -337,7 +337,7 @@ const PLANTED: &[Planted] = &[
             links.pop();
         },
         check: "expect.pairs",
-        words: "pairs of GPUs with this many NVLinks: 18 28, found 21",
+        words: "NV18 pairs: 28 expected, 21 found.",
         subject: "machine",
     },
 ];
@@ -378,7 +378,7 @@ fn differences_fail_doctor() {
         .args(["doctor", "--only", "expect", "--profile", &profile])
         .run();
     run.assert_code(1);
-    run.assert_stdout("Expected the number of GPUs 8, found 7.");
+    run.assert_stdout("1 of 8 GPUs missing: 0000:9b:00.0.");
     // Without an expectation the checks are not in the report.
     let plain = Gdr::new()
         .sysroot(root.path())
@@ -413,6 +413,75 @@ fn recorded_machines_are_as_they_are() {
         ]);
         run.assert_code(0);
     }
+}
+
+/// A profile is not replaced, and a broken machine is no model, unless --force says so.
+#[test]
+fn refuses_an_existing_file_and_a_broken_machine() {
+    let dir = scratch();
+    let file = dir.path().join("kept.toml");
+    let name = file.to_string_lossy().into_owned();
+    fs::write(&file, "kept").expect("a file");
+    let good = Node::good().laid_out();
+    let mut broken = Node::good();
+    broken
+        .machine
+        .devices
+        .retain(|device| device.rdma.is_none());
+    let broken = broken.laid_out();
+    let expect = |root: &Path, options: &[&str]| {
+        let run = Gdr::new()
+            .sysroot(root)
+            .args(["expect"])
+            .args(options)
+            .run();
+        (run, fs::read_to_string(&file).unwrap_or_default())
+    };
+    let (run, text) = expect(good.path(), &["--write", &name]);
+    run.assert_code(2);
+    run.assert_stderr("kept.toml exists: --force replaces it");
+    assert_eq!(text, "kept");
+    let (run, text) = expect(good.path(), &["--force", "--write", &name]);
+    run.assert_code(0);
+    assert!(text.contains("count = 8"), "{text}");
+
+    fs::remove_file(&file).expect("a removed file");
+    for options in [&["--write", &name][..], &[]] {
+        let (run, text) = expect(broken.path(), options);
+        run.assert_code(2);
+        run.assert_stderr(
+            "this machine is not a good machine, so nothing is written: rdma.device:",
+        );
+        run.assert_stderr("--force writes what it has");
+        assert_eq!((run.stdout.as_str(), text.as_str()), ("", ""));
+    }
+    let (run, text) = expect(broken.path(), &["--force", "--write", &name]);
+    run.assert_code(0);
+    assert!(text.contains("[expect.nics]\ncount = 0"), "{text}");
+}
+
+/// A fact that this user may not read can be had by another one: it is not left out silently.
+#[test]
+fn refuses_facts_that_are_denied() {
+    let snapshot = "tests/recorded/h200-x2/snapshot.json";
+    let text = fs::read_to_string(snapshot).expect("a snapshot");
+    let mut value: Value = serde_json::from_str(&text).expect("JSON");
+    // EACCES
+    let denied = json!({ "errors": { "open": { "errno": 13 } } });
+    for file in ["/sys/module/nvidia/version", "/proc/driver/nvidia/version"] {
+        value["files"][file] = denied.clone();
+    }
+    let dir = scratch();
+    let file = dir.path().join("denied.json");
+    fs::write(&file, value.to_string()).expect("a file");
+    let name = file.to_string_lossy().into_owned();
+    let run = gdr(&["expect", "--include", "p2p", &name]);
+    run.assert_code(2);
+    run.assert_stderr("driver is unknown: ");
+    run.assert_stderr("run gdr expect as root");
+    let run = gdr(&["expect", "--include", "p2p", "--force", &name]);
+    run.assert_code(0);
+    run.assert_stderr("driver is left out");
 }
 
 #[test]
@@ -486,7 +555,7 @@ fn probes_are_judged_by_minimum_bandwidths() {
     assert_eq!(report["findings"][0]["outcome"], "fail");
     let run = probe("table");
     run.assert_code(1);
-    run.assert_stdout("expected at least 90000");
+    run.assert_stdout("at least 90000 GB/s");
 }
 
 #[test]

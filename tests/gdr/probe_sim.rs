@@ -122,6 +122,30 @@ fn simulated_nic_runs_every_operation() {
     assert_eq!(report["ends"][0]["device"], "sim");
 }
 
+/// Data between two processes needs a real NIC: the report says why the library is missed.
+#[test]
+fn simulated_gpu_with_another_process_needs_a_nic() {
+    let libraries = Unusable::new();
+    let run = Gdr::new()
+        .env("LD_LIBRARY_PATH", libraries.0.path())
+        .args(["probe", "rdma", "--sim", "--quick", "--size", "8"])
+        .args(["--listen", "127.0.0.1:0", "--no-secret"])
+        .run();
+    run.assert_code(1);
+    run.assert_stdout("libibverbs.so.1 cannot be loaded");
+    let text = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        text.contains("--sim simulates the GPU and not the NIC"),
+        "{text}"
+    );
+    let help = Gdr::new().args(["probe", "rdma", "--help"]).run();
+    let help = help.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        help.contains("the GPU is simulated, and the NIC is real"),
+        "{help}"
+    );
+}
+
 #[test]
 fn rejects_real_nic_options() {
     for option in [

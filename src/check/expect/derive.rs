@@ -5,15 +5,23 @@ use std::collections::BTreeMap;
 use super::judge::largest;
 use super::observe::observe;
 use crate::check::Ctx;
-use crate::model::{Fact, ProbeResult};
+use crate::model::{Fact, ProbeResult, Why};
 use crate::profile::{Comparison, Expect, Expected, KEYS, Key, Values, parts};
 
 /// An expectation, and the keys that could not be read.
 #[derive(Debug, Default)]
 pub struct Derived {
     pub expect: Expect,
-    /// Key, and the source that it needs.
-    pub unknown: Vec<(&'static str, String)>,
+    pub unknown: Vec<UnknownKey>,
+}
+
+/// A key that could not be read.
+#[derive(Debug)]
+pub struct UnknownKey {
+    pub key: &'static str,
+    pub why: Why,
+    /// The source that it needs, and what is wrong with it.
+    pub sentence: String,
 }
 
 /// What this machine has. Keys that are unknown here are left out.
@@ -28,11 +36,17 @@ pub fn derive(ctx: &Ctx<'_>) -> Derived {
                 Fact::Known(value) => {
                     each.insert(observation.device, values(key, &value));
                 }
-                Fact::Unknown(why) => unknown = Some(why.sentence(&observation.source)),
+                Fact::Unknown(why) => {
+                    unknown = Some(UnknownKey {
+                        key: key.name,
+                        why,
+                        sentence: why.sentence(&observation.source),
+                    });
+                }
             }
         }
         match unknown {
-            Some(source) => derived.unknown.push((key.name, source)),
+            Some(unknown) => derived.unknown.push(unknown),
             None if each.is_empty() => {}
             None => {
                 derived.expect.0.insert(key.name, joined(key, each));

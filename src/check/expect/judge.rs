@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::observe::{Observation, observe};
 use crate::check::{Ctx, Judgement, words};
 use crate::model::{Fact, GIGABYTES_PER_SECOND, ProbeReport, ProbeResult, ProbeVerdict};
-use crate::profile::{Comparison, Expectations, Expected, Key, Values, key_named, parts};
+use crate::profile::{Comparison, Expect, Expectations, Expected, Key, Values, key_named, parts};
 
 /// Judges these keys of every profile: one judgement per difference, and one for all that is as expected.
 pub fn judge(ctx: &Ctx<'_>, keys: &[&str]) -> Vec<Judgement> {
@@ -17,6 +17,10 @@ pub fn judge(ctx: &Ctx<'_>, keys: &[&str]) -> Vec<Judgement> {
                 continue;
             };
             let found = observe(ctx, key.name);
+            if key.name.ends_with(".count") && is_list_broken(ctx, expect, key) {
+                // The list names the devices that the number lacks.
+                continue;
+            }
             for observation in &found {
                 match compare(key, expected, observation, profile) {
                     Some(judgement) => judgements.push(judgement),
@@ -35,6 +39,23 @@ pub fn judge(ctx: &Ctx<'_>, keys: &[&str]) -> Vec<Judgement> {
         }
     }
     judgements
+}
+
+/// True if the profile also lists the devices of this number, and the machine has others.
+fn is_list_broken(ctx: &Ctx<'_>, expect: &Expect, count: &Key) -> bool {
+    let list = ["gpus.addresses", "nics.names"].into_iter().find(|list| {
+        let section = |name: &str| name.split('.').next().map(str::to_owned);
+        section(list) == section(count.name)
+    });
+    let Some((list, Expected::All(values))) =
+        list.and_then(|list| Some((list, expect.0.get(list)?)))
+    else {
+        return false;
+    };
+    observe(ctx, list).iter().any(|observation| {
+        let found = observation.found.known();
+        found.is_some_and(|found| !values.accept(Comparison::Set, found))
+    })
 }
 
 fn source(profile: &str, key: &Key) -> String {
@@ -80,17 +101,17 @@ fn broken(
     found: &str,
     profile: &str,
 ) -> Judgement {
-    let class = match key.name.starts_with("pairs.") {
-        true => format!("{} ", observation.device),
-        false => String::new(),
-    };
     let expected = match values.0.is_empty() {
         true => "none".to_owned(),
-        false => values.to_string(),
+        false => key.with_unit(&values.to_string()),
     };
     let message = match key.comparison {
         Comparison::Set => differences(key, values, found),
-        _ => format!("Expected {} {class}{expected}, found {found}.", key.words),
+        _ => format!(
+            "{}: {expected} expected, {} found.",
+            key.subject(&observation.device),
+            key.with_unit(found)
+        ),
     };
     Judgement::broken(&observation.subject, message)
         .evidence(source(profile, key), expected)
@@ -101,13 +122,18 @@ fn broken(
 fn differences(key: &Key, values: &Values, found: &str) -> String {
     let found: BTreeSet<&str> = parts(found).collect();
     let expected: BTreeSet<&str> = values.0.iter().map(String::as_str).collect();
-    let list = |names: Vec<&str>| names.join(", ");
     let missing: Vec<&str> = expected.difference(&found).copied().collect();
     let more: Vec<&str> = found.difference(&expected).copied().collect();
-    let missing = (!missing.is_empty()).then(|| format!("missing: {}", list(missing)));
-    let more = (!more.is_empty()).then(|| format!("not expected: {}", list(more)));
-    let what: Vec<String> = missing.into_iter().chain(more).collect();
-    format!("Of {} are {}.", key.words, what.join("; "))
+    let (words, more_names) = (key.words, more.join(", "));
+    if missing.is_empty() {
+        return format!("{} {words} not expected: {more_names}.", more.len());
+    }
+    let (count, of, names) = (missing.len(), expected.len(), missing.join(", "));
+    let extra = match more.is_empty() {
+        true => String::new(),
+        false => format!("; not expected: {more_names}"),
+    };
+    format!("{count} of {of} {words} missing: {names}{extra}.")
 }
 
 /// Devices or classes that the profile names and the machine does not have.
@@ -126,10 +152,11 @@ fn absent(key: &Key, expected: &Expected, found: &[Observation], profile: &str) 
         .iter()
         .filter(|(name, _)| is_known && !names.contains(name.as_str()));
     let missing = missing.map(|(name, values)| {
-        let message = format!(
-            "Expected {} {values} of {name}, which is not there.",
-            key.words
-        );
+        let (subject, expected) = (key.subject(name), key.with_unit(&values.to_string()));
+        let message = match key.name.starts_with("pairs.") {
+            true => format!("{subject}: {expected} expected, none found."),
+            false => format!("{name} missing ({subject}: {expected} expected)."),
+        };
         Judgement::broken("machine", message)
             .evidence(source(profile, key), format!("{name}: {values}"))
             .evidence("this machine", "none")
@@ -166,7 +193,7 @@ pub fn bandwidths(expectations: &Expectations, report: &ProbeReport) -> Vec<Judg
                 false => Judgement::broken(
                     &result.subject,
                     format!(
-                        "{of}: expected at least {values} {unit}, found {found} {unit}.",
+                        "{of}: at least {values} {unit} expected, {found} {unit} found.",
                         unit = result.unit
                     ),
                 ),

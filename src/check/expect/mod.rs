@@ -8,7 +8,7 @@ mod observe;
 use super::{Check, Ctx, Judgement, Source, or_skip};
 use crate::model::Severity;
 
-pub use derive::{Derived, derive, derive_bandwidths};
+pub use derive::{Derived, UnknownKey, derive, derive_bandwidths};
 pub use judge::bandwidths;
 
 /// The ids of these checks begin with it.

@@ -210,6 +210,10 @@ fn simulated_nic() -> ProbedNic {
     }
 }
 
+/// Why a simulated run needs libibverbs.
+const NIC_IS_REAL: &str = "With another process or a named device, --sim simulates the GPU and not the NIC, which needs libibverbs. \
+                           'gdr probe rdma --sim' alone simulates both.";
+
 /// The NICs and the selected GPUs.
 type Devices = (Vec<ProbedNic>, Vec<Target>);
 
@@ -224,7 +228,12 @@ fn devices(
         true => vec![simulated_nic()],
         false => match children.nics()? {
             Some(names) => served(machine, &names),
-            None => return Ok(None),
+            None => {
+                if options.scope.sim {
+                    children.report.notes.push(NIC_IS_REAL.to_owned());
+                }
+                return Ok(None);
+            }
         },
     };
     Ok(gpus(options, machine, children)?.map(|gpus| (nics, gpus)))

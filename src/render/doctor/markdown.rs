@@ -13,8 +13,8 @@ pub fn markdown(report: &Report<'_>, shown: &Shown<'_>, out: &mut dyn Write) -> 
     let parts = [&host.name, &host.os, &host.kernel].into_iter().flatten();
     let parts: Vec<String> = parts.map(|part| plain(part)).collect();
     let mut page = format!("# gdr doctor: {}\n\n", parts.join(", "));
-    if host.source != "live" {
-        page.push_str(&format!("Recorded: {}\n\n", plain(&host.source)));
+    if let Some(recording) = host.recording() {
+        page.push_str(&format!("Recorded: {}\n\n", plain(&recording)));
     }
     if let Some(hardware) = &report.hardware {
         page.push_str(&format!("{}\n\n", plain(hardware)));
@@ -25,7 +25,7 @@ pub fn markdown(report: &Report<'_>, shown: &Shown<'_>, out: &mut dyn Write) -> 
     }
     let steps = steps(report, shown);
     if let Some(step) = steps.last() {
-        page.push_str(&format!("\n**{}**\n", plain(step)));
+        page.push_str(&format!("\n**{}**\n", plain(&step.to_string())));
     }
     out.write_all(page.as_bytes())?;
     let failures = groups(failures(report));

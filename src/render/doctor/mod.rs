@@ -17,6 +17,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use group::groups;
 
@@ -24,7 +25,7 @@ use super::Style;
 use super::text::{counted, wrap};
 use crate::model::Order as _;
 use crate::model::{
-    Area, Finding, Host, NextStep, Note, Outcome, Readiness, Root, Severity, Summary,
+    Area, ELSEWHERE, Finding, Host, NextStep, Note, Outcome, Readiness, Root, Severity, Summary,
 };
 
 /// The document `gdr.doctor/1`.
@@ -85,7 +86,7 @@ pub(in crate::render) struct Problems<'a> {
     pub groups: Vec<Group<'a>>,
     /// One line per area that the source lacks.
     pub missing: Vec<String>,
-    pub steps: Vec<String>,
+    pub steps: Vec<StepLine>,
 }
 
 pub(in crate::render) fn problems<'a>(report: &Report<'a>, shown: &Shown<'_>) -> Problems<'a> {
@@ -105,8 +106,8 @@ fn needs_root(finding: &Finding) -> bool {
 
 /// One line per area missing from the source, and one for files that only root may read.
 fn missing(report: &Report<'_>, shown: &Shown<'_>) -> Vec<String> {
-    let mut areas: BTreeMap<Area, BTreeSet<&str>> = BTreeMap::new();
-    let mut denied = BTreeSet::new();
+    let mut areas: BTreeMap<Area, Missing<'_>> = BTreeMap::new();
+    let mut denied = Missing::default();
     for finding in report
         .findings
         .iter()
@@ -115,38 +116,120 @@ fn missing(report: &Report<'_>, shown: &Shown<'_>) -> Vec<String> {
         .map(|(finding, _)| finding)
     {
         match finding.missing {
-            Some(area) => drop(areas.entry(area).or_default().insert(&finding.id)),
-            None if needs_root(finding) => drop(denied.insert(finding.id.as_str())),
+            Some(area) => areas.entry(area).or_default().add(finding),
+            None if needs_root(finding) => denied.add(finding),
             None => {}
         }
     }
-    let checks = |ids: &BTreeSet<&str>| match ids.len() {
-        few @ 1..=3 => format!(
-            "{}: {}",
-            counted(few, "check"),
-            ids.iter().copied().collect::<Vec<_>>().join(", ")
-        ),
-        many => counted(many, "check"),
-    };
-    let lines = areas
-        .iter()
-        .map(|(area, ids)| format!("{}: {} ({})", shown.missing, area.name(), checks(ids)));
-    let root = (!denied.is_empty()).then(|| format!("needs root ({})", checks(&denied)));
+    let lines = areas.iter().map(|(area, missing)| {
+        let sources = missing.sources().unwrap_or_else(|| area.name().to_owned());
+        let needs = missing.needs();
+        format!("{}: {sources} ({}){needs}", shown.missing, missing.checks())
+    });
+    let root = (!denied.checks.is_empty()).then(|| match denied.sources() {
+        Some(sources) => format!("needs root: {sources} ({})", denied.checks()),
+        None => format!("needs root ({})", denied.checks()),
+    });
     lines.chain(root).collect()
 }
 
+/// Findings that the same kind of source leaves open.
+#[derive(Default)]
+struct Missing<'a> {
+    checks: BTreeSet<&'a str>,
+    sources: BTreeSet<&'a str>,
+    needs: BTreeSet<&'a str>,
+}
+
+impl<'a> Missing<'a> {
+    fn add(&mut self, finding: &'a Finding) {
+        self.checks.insert(&finding.id);
+        // An unknown finding begins its evidence with the source that it lacks.
+        let source = finding.evidence.first();
+        self.sources
+            .insert(source.map_or("", |evidence| &evidence.source));
+        self.needs.insert(finding.needs.as_deref().unwrap_or(""));
+    }
+
+    /// The names of few sources; many are those of an area.
+    fn sources(&self) -> Option<String> {
+        let few = self.sources.len() <= 2 && !self.sources.contains("");
+        few.then(|| self.sources.iter().copied().collect::<Vec<_>>().join(", "))
+    }
+
+    /// What makes the source readable, if it is one thing that this machine can have.
+    fn needs(&self) -> String {
+        match self.needs.first() {
+            Some(needs)
+                if self.needs.len() == 1 && !needs.is_empty() && !needs.ends_with(ELSEWHERE) =>
+            {
+                format!("; needs {needs}")
+            }
+            _ => String::new(),
+        }
+    }
+
+    fn checks(&self) -> String {
+        match self.checks.len() {
+            few @ 1..=3 => {
+                let ids: Vec<&str> = self.checks.iter().copied().collect();
+                format!("{}: {}", counted(few, "check"), ids.join(", "))
+            }
+            many => counted(many, "check"),
+        }
+    }
+}
+
+/// A line about what to do.
+pub(in crate::render) struct StepLine {
+    lead: String,
+    text: String,
+    /// The text is a command to type.
+    is_command: bool,
+}
+
+impl StepLine {
+    /// The command to type, if it is one.
+    pub(in crate::render) fn command(&self) -> Option<&str> {
+        self.is_command.then_some(self.text.as_str())
+    }
+
+    /// What stands before the command, or everything.
+    pub(in crate::render) fn words(&self) -> String {
+        match self.is_command {
+            true => self.lead.clone(),
+            false => self.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for StepLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.lead, self.text)
+    }
+}
+
 /// The steps as lines: all of them with numbers if there are several, and the first one, which is the last line of a report.
-pub(in crate::render) fn steps(report: &Report<'_>, shown: &Shown<'_>) -> Vec<String> {
+pub(in crate::render) fn steps(report: &Report<'_>, shown: &Shown<'_>) -> Vec<StepLine> {
     let [first, ..] = report.next_steps.as_slice() else {
         return Vec::new();
     };
+    let line = |lead: String, step: &NextStep| StepLine {
+        lead,
+        text: step.line(),
+        is_command: step.command.is_some(),
+    };
     let mut lines = Vec::new();
     if report.next_steps.len() > 1 {
-        lines.push("In the order in which it helps:".to_owned());
+        lines.push(StepLine {
+            lead: "In the order in which it helps:".to_owned(),
+            text: String::new(),
+            is_command: false,
+        });
         let numbered = report.next_steps.iter().enumerate();
-        lines.extend(numbered.map(|(at, step)| format!("  {}. {}", at + 1, step.line())));
+        lines.extend(numbered.map(|(at, step)| line(format!("  {}. ", at + 1), step)));
     }
-    lines.push(format!("Next step{}: {}", shown.fix_where, first.line()));
+    lines.push(line(format!("Next step{}: ", shown.fix_where), first));
     lines
 }
 

@@ -62,17 +62,39 @@ pub fn table(
         .into_iter()
         .map(|line| format!("UNKNOWN {line}"));
     let counts = (!shown.quiet).then(|| rest(report, shown));
-    for part in [
-        lines.collect(),
-        counts.into_iter().collect(),
-        steps(report, shown),
-    ] {
+    for part in [lines.collect(), counts.into_iter().collect::<Vec<_>>()] {
         if !part.is_empty() {
             out.write_all(b"\n")?;
         }
         for line in part {
-            let line = printable(&line);
-            writeln!(out, "{}", wrap(&line, style.width, 0, &" ".repeat(INDENT)))?;
+            writeln!(out, "{}", wrapped(&line, style))?;
+        }
+    }
+    write_steps(report, shown, style, out)
+}
+
+fn wrapped(line: &str, style: Style) -> String {
+    wrap(&printable(line), style.width, 0, &" ".repeat(INDENT))
+}
+
+fn write_steps(
+    report: &Report<'_>,
+    shown: &Shown<'_>,
+    style: Style,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let steps = steps(report, shown);
+    if !steps.is_empty() {
+        out.write_all(b"\n")?;
+    }
+    for step in steps {
+        match step.command() {
+            // A command is not wrapped, so it can be pasted.
+            Some(command) => {
+                let command = style.command(&printable(command));
+                writeln!(out, "{}{command}", printable(&step.words()))?;
+            }
+            None => writeln!(out, "{}", wrapped(&step.to_string(), style))?,
         }
     }
     Ok(())
@@ -84,10 +106,10 @@ fn title(report: &Report<'_>, style: Style) -> String {
     } = report.host;
     let parts = [name, os, kernel].into_iter().flatten();
     let parts: Vec<String> = parts.map(|part| printable(part)).collect();
-    let what = match report.host.source.as_str() {
-        "live" => String::new(),
-        source => format!(" (recorded: {})", printable(source)),
-    };
+    let recording = report.host.recording();
+    let what = recording.map_or_else(String::new, |source| {
+        format!(" (recorded: {})", printable(&source))
+    });
     let host = match parts.is_empty() {
         true => "a machine without a name".to_owned(),
         false => parts.join(", "),
@@ -151,7 +173,7 @@ fn tone(state: ReadyState) -> Tone {
 /// Labelled lines below a mark.
 struct Lines {
     text: String,
-    width: usize,
+    style: Style,
 }
 
 impl Lines {
@@ -162,14 +184,15 @@ impl Lines {
         let hang = " ".repeat(lead.len());
         self.text.push_str(&format!(
             "{lead}{}\n",
-            wrap(body, self.width, lead.len(), &hang)
+            wrap(body, self.style.width, lead.len(), &hang)
         ));
     }
 
     /// A command is not wrapped, so it can be pasted.
     fn add_command(&mut self, label: &str, command: &str) {
+        let command = self.style.command(&printable(command));
         self.text
-            .push_str(&format!("{}{}\n", self.lead(label), printable(command)));
+            .push_str(&format!("{}{command}\n", self.lead(label)));
     }
 
     fn add_evidence(&mut self, finding: &Finding) {
@@ -218,7 +241,7 @@ fn block(
     let head = wrap(&head, style.width, INDENT, &" ".repeat(INDENT));
     let mut lines = Lines {
         text: format!("{} {head}\n", mark(first.outcome, style)),
-        width: style.width,
+        style,
     };
     let others = group.findings.len() - 1;
     let same = group
@@ -345,7 +368,7 @@ fn line(finding: &Finding, widest: usize, shown: &Shown<'_>, style: Style) -> St
     let line = wrap(&line, style.width, INDENT, &" ".repeat(hang));
     let mut lines = Lines {
         text: format!("{} {line}\n", mark(finding.outcome, style)),
-        width: style.width,
+        style,
     };
     lines.add_evidence(finding);
     if let Some(id) = finding.fix.as_ref().and_then(Remedy::id) {

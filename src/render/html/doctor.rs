@@ -16,7 +16,7 @@ pub fn doctor(report: &Report<'_>, shown: &Shown<'_>, drawing: &str, taken: &str
     let (tone, words) = verdict(report);
     page.verdict(tone, &words);
     if let Some(step) = problems.steps.last() {
-        page.remark(step);
+        page.step(&step.words(), step.command());
     }
     if let Some(hardware) = &report.hardware {
         page.remark(hardware);
@@ -37,7 +37,7 @@ pub fn doctor(report: &Report<'_>, shown: &Shown<'_>, drawing: &str, taken: &str
     }
     let numbered = problems.steps.len().saturating_sub(1);
     for line in &problems.steps[..numbered] {
-        page.paragraph(line);
+        page.paragraph(&line.to_string());
     }
     page.section("Topology");
     page.drawing("Drawing of the PCI tree", drawing);

@@ -25,10 +25,8 @@ fn made(taken: &str) -> String {
 fn machine(host: &Host) -> String {
     let parts = [&host.os, &host.kernel, &host.cpu].into_iter().flatten();
     let parts: Vec<&str> = parts.map(String::as_str).collect();
-    let recorded = match host.source.as_str() {
-        "live" => String::new(),
-        source => format!(" (recorded: {source})"),
-    };
+    let recorded = host.recording();
+    let recorded = recorded.map_or_else(String::new, |source| format!(" (recorded: {source})"));
     format!("{}{recorded}", parts.join(", "))
 }
 
@@ -52,6 +50,7 @@ fn facts(page: &mut Page, host: &Host) {
                 .map(|bytes| format!("{} GiB", (bytes + (1 << 29)) >> 30)),
         ),
         ("source", Some(host.source.clone())),
+        ("recorded", text(&host.recorded)),
     ];
     page.facts(
         facts

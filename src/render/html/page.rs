@@ -38,7 +38,7 @@ fn class(tone: Tone) -> &'static str {
         Tone::Fair => "fair",
         Tone::Bad => "bad",
         Tone::Special => "info",
-        Tone::Dim | Tone::Strong => "dim",
+        Tone::Dim | Tone::Strong | Tone::Command => "dim",
     }
 }
 
@@ -71,6 +71,17 @@ impl Page {
     /// A line below the verdict.
     pub fn remark(&mut self, words: &str) {
         let _ = writeln!(self.head, "<p>{}</p>", text(words));
+    }
+
+    /// What to do, below the verdict: words, and a command to type.
+    pub fn step(&mut self, words: &str, command: Option<&str>) {
+        let command = command.map(|command| format!(" <code>{}</code>", text(command)));
+        let _ = writeln!(
+            self.head,
+            "<p class=\"step\">{}{}</p>",
+            text(words.trim_end()),
+            command.unwrap_or_default()
+        );
     }
 
     pub fn section(&mut self, title: &str) {

@@ -30,7 +30,7 @@ pub fn diff(a: &Facts, b: &Facts) -> Diff {
     let host = |facts: &Facts| crate::model::Host {
         // The kernel is an area of its own.
         kernel: None,
-        ..facts.host.clone()
+        ..facts.host.clone().original()
     };
     walk.area(&["host"], &host(a), &host(b));
     walk.list("pci", &a.pci, &b.pci, |device| device.bdf.to_string());
