@@ -293,7 +293,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__expect)
-            opts="-w -v -h --write --name --include --tolerance --sysroot --from --color --library-timeout --verbose --help"
+            opts="-w -v -h --write --force --name --include --tolerance --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -77,6 +77,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand expect" -l color -d 'When to use
 always\t'Always'
 never\t'Never'"
 complete -c gdr -n "__fish_gdr_using_subcommand expect" -l library-timeout -d 'Timeout for calls into vendor libraries' -r
+complete -c gdr -n "__fish_gdr_using_subcommand expect" -l force -d 'Replace an existing file, and accept a machine with failures or with facts that cannot be read'
 complete -c gdr -n "__fish_gdr_using_subcommand expect" -s v -l verbose -d 'Report unreadable sources on standard error; doctor also shows the evidence of every finding, --version how gdr was built'
 complete -c gdr -n "__fish_gdr_using_subcommand expect" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c gdr -n "__fish_gdr_using_subcommand fix-acs" -l pair -d 'Only the ports between two devices, such as GPU0, NIC0, mlx5_0 or PCI addresses' -r

@@ -8,7 +8,15 @@ conf=${GDR_CONF:-/etc/gdr/integrations.conf}
 # shellcheck source=/dev/null
 [ ! -r "$conf" ] || . "$conf"
 node=${SLURMD_NODENAME:-$(hostname -s)}
-log() { logger -t gdr-health-check "$node: $*"; }
+# Slurm logs what this prints.
+log() { logger -t gdr-health-check "$node: $*"; printf 'gdr-health-check: %s: %s\n' "$node" "$*"; }
+update() {
+  if printed=$(scontrol update nodename="$node" "$@" 2>&1); then
+    [ -z "$printed" ] || printf '%s\n' "$printed"
+  else
+    log "scontrol update: $printed"
+  fi
+}
 
 # shellcheck disable=SC2086 # several options
 reason=$(timeout 45 "$GDR" doctor --quick --format line $GDR_OPTIONS 2>/dev/null)
@@ -26,15 +34,20 @@ case $status in
       *DRAIN*:gdr:* | *DRAIN*:) ;;
       *DRAIN*) exit 0 ;;
     esac
-    [ "$before" = "$reason" ] || scontrol update nodename="$node" state=drain reason="$reason"
+    [ "$before" = "$reason" ] || update state=drain reason="$reason"
+    printf '%s\n' "$reason"
     ;;
   0)
     case $state:$before in
-      *DRAIN*:gdr:*) scontrol update nodename="$node" state=resume ;;
+      *DRAIN*:gdr:*) update state=resume ;;
     esac
     ;;
   # Something is unknown: no reason to stop a node, and none to let it work again.
   3) log "$reason" ;;
-  *) log "gdr doctor ended with $status: the node is left as it is" ;;
+  *)
+    # shellcheck disable=SC2086 # several options
+    error=$(timeout 10 "$GDR" doctor --quick --format line $GDR_OPTIONS 2>&1 >/dev/null | tail -n 1)
+    log "gdr doctor ended with $status: the node is left as it is: $error"
+    ;;
 esac
 exit 0

@@ -26,6 +26,7 @@ uses() {
     pkg-config --exists "$library"
     ldconfig -p | grep -q "lib$library\.so\.[0-9]* .*=> /\(usr/\)\?lib"
   done
+  ls /usr/share/doc/gdr-libgdrapi-dev*/gdrcopy.md* /usr/share/doc/gdr-libgdrapi-dev*/examples/copy.c* >/dev/null
   gcc -o /tmp/program /checkout/quiet.c $(pkg-config --cflags --libs gdrapi)
   GDR_BACKEND=sim /tmp/program
 }

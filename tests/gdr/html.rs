@@ -91,18 +91,6 @@ fn escaped(text: &str) -> String {
 }
 
 #[test]
-#[ignore = "temporary"]
-fn zzz_lay_out() {
-    for name in ["hgx-acs-redirect", "broken", "h200-x8"] {
-        let at = PathBuf::from("/tmp/pg").join(name);
-        fs::create_dir_all(&at).expect("d");
-        Machine::load(name).lay_out(&at);
-    }
-    fs::create_dir_all("/tmp/pg/f").expect("d");
-    fleet(Path::new("/tmp/pg/f"));
-}
-
-#[test]
 fn pages_are_whole_and_small() {
     let dir = scratch();
     for (name, html) in pages(dir.path()) {

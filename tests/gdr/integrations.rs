@@ -153,7 +153,11 @@ fn slurm_health_check_keeps_other_reasons_and_unknown_nodes() {
         let done = check(&good, options, "IDLE+DRAIN", "gdr: x");
         let logged = format!("-t gdr-health-check n1: {words}");
         assert!(done.starts_with(&logged), "{done}");
+        // Slurm logs what the program prints.
+        let printed = format!("\ngdr-health-check: n1: {words}");
+        assert!(done.contains(&printed), "{done}");
     }
+    assert!(check(&broken, "pcie.acs", "IDLE", "").contains(&format!("\n{ACS}")));
 }
 
 /// NHC runs checks as bash functions, which call its `die` with a status and a reason.

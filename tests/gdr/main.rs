@@ -15,6 +15,7 @@ mod doctor_options;
 mod documents;
 mod expect;
 mod explain;
+mod first_hour;
 mod fix;
 mod fix_boot;
 mod fix_engine;

@@ -8,12 +8,8 @@ use anyhow::{Context as _, bail};
 /// `cargo build`, or another command of cargo that takes its options.
 pub fn cargo(command: &str) -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args([
-        command,
-        "--quiet",
-        "--message-format",
-        "json-render-diagnostics",
-    ]);
+    // Without --quiet, because a build takes minutes and says which crate it is at.
+    cargo.args([command, "--message-format", "json-render-diagnostics"]);
     cargo
 }
 

@@ -19,6 +19,7 @@ pub static LIBRARIES: &[Library] = &[
         other_rpms: &["gdrcopy"],
         needs: &[],
         needs_debs: &[],
+        documents: &["docs/gdrcopy.md", "crates/gdrapi-capi/examples/copy.c"],
         needs_rpms: &[],
     },
     Library {
@@ -40,6 +41,7 @@ pub static LIBRARIES: &[Library] = &[
         other_rpms: &["libgdsync"],
         needs: &["gdrapi"],
         needs_debs: &["libibverbs-dev"],
+        documents: &["docs/tasks/libgdsync.md"],
         needs_rpms: &["pkgconfig(libibverbs)"],
     },
     Library {
@@ -55,6 +57,7 @@ pub static LIBRARIES: &[Library] = &[
         needs: &["gdrapi", "gdsync"],
         // mpi.h is that of the user's MPI.
         needs_debs: &[],
+        documents: &["docs/tasks/libmp.md"],
         needs_rpms: &[],
     },
 ];
@@ -79,6 +82,8 @@ pub struct Library {
     pub needs: &'static [&'static str],
     /// Packages of distributions that its headers need.
     pub needs_debs: &'static [&'static str],
+    /// Description and example, which the package of the headers has.
+    pub documents: &'static [&'static str],
     pub needs_rpms: &'static [&'static str],
 }
 

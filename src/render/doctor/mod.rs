@@ -146,14 +146,14 @@ impl<'a> Missing<'a> {
         self.checks.insert(&finding.id);
         // An unknown finding begins its evidence with the source that it lacks.
         let source = finding.evidence.first();
-        self.sources
-            .insert(source.map_or("", |evidence| &evidence.source));
+        let source = source.map_or("", |evidence| &evidence.source);
+        self.sources.extend(source.split(", "));
         self.needs.insert(finding.needs.as_deref().unwrap_or(""));
     }
 
     /// The names of few sources; many are those of an area.
     fn sources(&self) -> Option<String> {
-        let few = self.sources.len() <= 2 && !self.sources.contains("");
+        let few = self.sources.len() <= 3 && !self.sources.contains("");
         few.then(|| self.sources.iter().copied().collect::<Vec<_>>().join(", "))
     }
 

@@ -2,7 +2,7 @@
 
 use super::page::{Page, mark, text};
 use super::{facts, machine, made, name};
-use crate::model::{DiffReport, Finding, Outcome, ProbeReport, ProbeResult, ProbeVerdict};
+use crate::model::{Change, DiffReport, Finding, Outcome, ProbeReport, ProbeResult, ProbeVerdict};
 use crate::render::probe::{SIMULATED, figure_or_dash, size, svg, verdict};
 use crate::render::text::Tone;
 
@@ -62,7 +62,7 @@ fn failures(page: &mut Page, report: &ProbeReport) {
 fn compared(page: &mut Page, diff: &DiffReport) {
     page.section("Baseline");
     page.paragraph(&format!("Compared with {}", diff.a.source));
-    let changes = diff.changes.iter().filter_map(|change| {
+    let row = |change: &&Change| {
         let figure = change.figure.as_ref()?;
         let (tone, word) = match (figure.regression, change.matters()) {
             (true, _) => (Tone::Bad, "worse"),
@@ -80,15 +80,26 @@ fn compared(page: &mut Page, diff: &DiffReport) {
             text(change.b.as_deref().unwrap_or("none")),
             text(&percent),
         ])
-    });
-    page.table(
-        "Figures and those of the baseline",
-        &["subject", "result", "test", "#before", "#now", "#change"],
-        changes,
-    );
+    };
+    let is_different = |change: &&Change| {
+        let figure = change.figure.as_ref();
+        change.matters() || figure.is_some_and(|figure| figure.regression)
+    };
+    let headings = ["subject", "result", "test", "#before", "#now", "#change"];
+    let (differ, same): (Vec<&Change>, Vec<&Change>) = diff.changes.iter().partition(is_different);
+    if !differ.is_empty() {
+        let rows = differ.iter().filter_map(row);
+        page.table("Figures that differ from the baseline", &headings, rows);
+    }
+    if !same.is_empty() {
+        page.details(&format!("{} as before", same.len()), |page| {
+            let rows = same.iter().filter_map(row);
+            page.table("Figures that are as in the baseline", &headings, rows);
+        });
+    }
 }
 
-/// A table of all results.
+/// A table of all results, folded: those that are not ok stand above.
 fn figures(page: &mut Page, results: &[ProbeResult]) {
     page.section("Figures");
     let rows = results.iter().map(|result| {
@@ -104,13 +115,20 @@ fn figures(page: &mut Page, results: &[ProbeResult]) {
             mark(tone(result), result.verdict.word(result.median.is_some())),
         ]
     });
-    page.table(
-        "All results",
-        &[
-            "subject", "test", "#size", "#median", "unit", "#5 %", "#95 %", "#link", "result",
-        ],
-        rows,
+    let passed = results.iter().filter(|result| !matters(result)).count();
+    let summary = format!(
+        "All {} results, {passed} of them without a problem",
+        results.len()
     );
+    page.details(&summary, |page| {
+        page.table(
+            "All results",
+            &[
+                "subject", "test", "#size", "#median", "unit", "#5 %", "#95 %", "#link", "result",
+            ],
+            rows,
+        );
+    });
 }
 
 fn matters(result: &ProbeResult) -> bool {

@@ -181,13 +181,45 @@ fn open_does_not_load_libcuda() {
     );
 }
 
+/// The example of the package copies, over stand-ins for CUDA's functions.
+#[test]
+#[ignore = "needs a C compiler"]
+fn packaged_example_copies() {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (example, stubs) = (
+        package.join("examples/copy.c"),
+        package.join("../gdsync-capi/tests/stubs"),
+    );
+    let output = simulated_run_of(
+        "cuda_stand_in",
+        &["-I", path(&stubs), path(&example)],
+        &[],
+        &[],
+    );
+    succeed("copy.c", &output);
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "262144 bytes copied by the CPU and read by the GPU\n"
+    );
+}
+
 fn simulated_run(name: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+    simulated_run_of(name, &[], arguments, variables)
+}
+
+/// Compiles the program with more `sources` and flags of the compiler.
+fn simulated_run_of(
+    name: &str,
+    sources: &[&str],
+    arguments: &[&str],
+    variables: &[(&str, &str)],
+) -> Output {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let library = simulated();
     let program = compile(
         name,
         directory.path(),
-        &["-L", path(&library), "-lgdrapi_sim"],
+        &[sources, &["-L", path(&library), "-lgdrapi_sim"]].concat(),
     );
     Command::new(&program)
         .args(arguments)

@@ -31,6 +31,7 @@ pub fn build(args: &Args, release: &Release, arch: Arch) -> anyhow::Result<Built
     let program = vec!["gdr".to_owned()];
     let libraries: Vec<String> = LIBRARIES.iter().map(Library::package).collect();
     // A panic ends the program of a release; the libraries unwind.
+    super::progress(arch, "compiles the program");
     let (program_profile, program, libraries) = if args.debug {
         // With xtask, gdr and its dependencies have the features of `cargo test`, which has compiled them.
         let packages = [program, libraries, vec!["xtask".to_owned()]].concat();
@@ -38,6 +39,7 @@ pub fn build(args: &Args, release: &Release, arch: Arch) -> anyhow::Result<Built
         ("dev", files.clone(), files)
     } else {
         let program = old_glibc(args, release, arch, PROGRAM, &program)?;
+        super::progress(arch, "compiles the libraries");
         (
             PROGRAM,
             program,

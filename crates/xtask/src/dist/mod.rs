@@ -111,8 +111,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     checksums(&out)
 }
 
+/// Says what comes next: the whole takes many minutes. An error of standard error is ignored.
+fn progress(arch: Arch, step: &str) {
+    let _ = writeln!(std::io::stderr(), "dist {}: {step}", arch.name());
+}
+
 fn pack(args: &Args, release: &Release, arch: Arch, out: &Path) -> anyhow::Result<()> {
     let built = build::build(args, release, arch)?;
+    progress(arch, "licenses and the bill of materials");
     let crates = crates::released(arch)?;
     let stem = format!("gdr-{}-{}", release.version, arch.name());
     let licenses = crates::licenses(&crates)?;
@@ -120,6 +126,7 @@ fn pack(args: &Args, release: &Release, arch: Arch, out: &Path) -> anyhow::Resul
         out.join(format!("{stem}.cdx.json")),
         crates::bill(release, arch, &crates)?,
     )?;
+    progress(arch, "packs the debug information");
     tarball::write(
         &out.join(format!("{stem}-debug.tar.gz")),
         &stem,
@@ -127,6 +134,7 @@ fn pack(args: &Args, release: &Release, arch: Arch, out: &Path) -> anyhow::Resul
         release.time,
     )?;
     for format in &args.format {
+        progress(arch, &format!("packs {format:?}").to_lowercase());
         let packages = packages::all(*format, release, arch, &built, &licenses)?;
         let mut made = Vec::new();
         for package in &packages {

@@ -46,6 +46,8 @@ pub struct Package {
     pub installed: Option<String>,
     pub removing: Option<String>,
     pub removed: Option<String>,
+    /// Files of the workspace for the directory of documents.
+    pub documents: &'static [&'static str],
     /// Without a leading slash.
     pub files: Vec<File>,
 }
@@ -240,6 +242,7 @@ fn development(format: Format, layout: &Layout, library: &Library) -> anyhow::Re
         others: others.iter().map(|name| format!("{name}-devel")).collect(),
         pkg_config: Some(library.name),
         interface: format!("{major}.{minor}"),
+        documents: library.documents,
         files: library.development(prefix, &layout.lib)?,
         ..Package::default()
     })
@@ -255,7 +258,6 @@ fn texts(
     let name = &package.name;
     // One directory for all that an archive has; rpmlint wants a library's files to have the SONAME's number in their paths.
     let (doc, license) = match (format, package.sonames.first()) {
-        (Format::Tar, _) if name != "gdr" => return Ok(()),
         (Format::Tar, _) => ("share/doc/gdr".to_owned(), "share/doc/gdr".to_owned()),
         (Format::Deb, _) => (
             format!("usr/share/doc/{name}"),
@@ -271,6 +273,17 @@ fn texts(
         }
     };
     let read = |name: &str| fs::read(workspace().join(name)).with_context(|| name.to_owned());
+    for document in package.documents {
+        let (_, file) = document.rsplit_once('/').unwrap_or(("", document));
+        let path = match file.ends_with(".c") {
+            true => format!("{doc}/examples/{file}"),
+            false => format!("{doc}/{file}"),
+        };
+        package.files.push(File::new(path, 0o644, read(document)?));
+    }
+    if format == Format::Tar && package.name != "gdr" {
+        return Ok(());
+    }
     let (mit, apache) = (read("LICENSE-MIT")?, read("LICENSE-APACHE")?);
     let changes = compress(&read("CHANGELOG.md")?)?;
     let mut add = |directory: &str, name: &str, bytes: Vec<u8>| {
@@ -330,4 +343,28 @@ fn directory(name: &str) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
     }
     files.sort();
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_come_with_a_description_and_an_example() {
+        let library = Library::by_name("gdrapi").expect("the library");
+        for (format, directory) in [
+            (Format::Deb, "usr/share/doc/gdr-libgdrapi-dev"),
+            (Format::Rpm, "usr/share/doc/gdr-libgdrapi-devel"),
+            (Format::Tar, "share/doc/gdr"),
+        ] {
+            let layout = Layout::new(format, Arch::X86_64);
+            let mut package = development(format, &layout, library).expect("a package");
+            let release = Release::new(1).expect("a release");
+            texts(format, &release, &mut package, "").expect("texts");
+            for file in ["gdrcopy.md", "examples/copy.c"] {
+                let path = format!("{directory}/{file}");
+                assert!(package.files.iter().any(|file| file.path == path), "{path}");
+            }
+        }
+    }
 }

@@ -239,6 +239,9 @@ impl Drop for WrittenFile {
     }
 }
 
+/// So long nobody is told that a process waits for the other one.
+const QUIET: Duration = Duration::from_secs(5);
+
 /// Rank 1: waits for a file whose writer answers. Returns the secret of both too.
 pub(super) fn wait_for_file<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     path: &Path,
@@ -256,6 +259,7 @@ pub(super) fn wait_for_file<'a, M: Serialize + DeserializeOwned + Send + 'static
             why: format!("it is not used ({error})"),
         });
     }
+    let begun = Instant::now();
     let mut last_note = String::new();
     loop {
         let why = match read_meeting(path, job, given) {
@@ -273,7 +277,8 @@ pub(super) fn wait_for_file<'a, M: Serialize + DeserializeOwned + Send + 'static
             }
             Err(why) => why,
         };
-        if why != last_note {
+        // A launcher starts the processes one after another.
+        if begun.elapsed() >= QUIET && why != last_note {
             note(format!("waiting for {}: {why}", path.display()));
             last_note.clone_from(&why);
         }

@@ -1,0 +1,195 @@
+//! What somebody sees in the first hour: a command line, the words that its output must have, and those that it had before and
+//! must not have. Words are compared without regard to line breaks.
+
+use std::fs;
+
+use crate::support::{Gdr, Machine, Run, scratch};
+
+struct Case<'a> {
+    args: &'a [&'a str],
+    expected: &'a [&'a str],
+    forbidden: &'a [&'a str],
+}
+
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn check(case: &Case<'_>, run: &Run) {
+    let text = words(&format!("{}\n{}", run.stdout, run.stderr));
+    for expected in case.expected {
+        let is_there = text.contains(expected);
+        assert!(is_there, "{:?}: '{expected}' is not in\n{text}", case.args);
+    }
+    for forbidden in case.forbidden {
+        let is_there = text.contains(forbidden);
+        assert!(!is_there, "{:?}: '{forbidden}' is in\n{text}", case.args);
+    }
+}
+
+const TWO_GPUS: &str = "tests/recorded/h200-x2/snapshot.json";
+const GUEST: &str = "tests/recorded/vm-iommu-on/snapshot.json";
+
+#[test]
+fn recorded_machines_are_answered() {
+    let cases = [
+        Case {
+            args: &["--from", TWO_GPUS, "fix", "--dry-run"],
+            expected: &[
+                "0 of 1 failure can be repaired by gdr. By hand: rdma.device machine: Install a NIC",
+            ],
+            forbidden: &["No failed check has a fix", "Nothing to change"],
+        },
+        Case {
+            args: &["--from", TWO_GPUS, "doctor"],
+            expected: &[
+                "NOT READY for rdma: 1 failure",
+                "2 × NVIDIA H200, driver 580.159.04, CUDA 13.0, no NIC",
+                "UNKNOWN not available: /sys/kernel/security/lockdown (1 check: platform.lockdown); \
+                 needs securityfs (mount -t securityfs securityfs /sys/kernel/security)",
+            ],
+            forbidden: &["not available: /sys (", "gdr doctor: ("],
+        },
+        Case {
+            args: &["--from", TWO_GPUS, "doctor", "--format", "prometheus"],
+            // The number of the table.
+            expected: &["gdr_findings{outcome=\"fail\"} 1"],
+            forbidden: &[],
+        },
+        Case {
+            args: &["--from", TWO_GPUS, "doctor", "--format", "markdown"],
+            expected: &[
+                "**NOT READY for rdma: 1 failure**",
+                "2 × NVIDIA H200, driver 580.159.04",
+                "**Next step: rdma.device: Install a NIC",
+            ],
+            forbidden: &[],
+        },
+        Case {
+            args: &[
+                "--from",
+                TWO_GPUS,
+                "--color",
+                "always",
+                "doctor",
+                "--profile",
+                "p2p",
+            ],
+            expected: &["Next step: \u{1b}[1m\u{1b}[36mgdr probe p2p\u{1b}[0m"],
+            forbidden: &[],
+        },
+        Case {
+            args: &["--from", GUEST, "doctor"],
+            expected: &["Next step: modprobe nvidia"],
+            forbidden: &["Next step: sudo gdr fix"],
+        },
+        Case {
+            args: &["fix", "asc"],
+            expected: &["did you mean 'acs'?"],
+            forbidden: &[],
+        },
+    ];
+    for case in &cases {
+        check(case, &Gdr::new().args(case.args).run());
+    }
+}
+
+/// Doctor and the plan name the same command: one that changes the bits of its mask alone.
+#[test]
+fn laid_out_machine_is_answered() {
+    let laid_out = Machine::load("hgx-acs-redirect").laid_out();
+    let cases = [
+        Case {
+            args: &["doctor"],
+            expected: &["setpci -s 0000:17:01.0 ECAP_ACS+0x6.w=0000:000c"],
+            forbidden: &["gdr doctor: (recorded", "ECAP_ACS+0x6.w=0011"],
+        },
+        Case {
+            args: &["fix", "acs", "--dry-run"],
+            expected: &[
+                "setpci -s 0000:17:01.0 ECAP_ACS+0x6.w=0000:000c",
+                "caution: ",
+            ],
+            forbidden: &["mind:"],
+        },
+    ];
+    for case in &cases {
+        let run = Gdr::new().sysroot(laid_out.path()).args(case.args).run();
+        check(case, &run);
+    }
+}
+
+#[test]
+fn probes_and_fleets_are_answered() {
+    let dir = scratch();
+    let missing = dir
+        .path()
+        .join("missing/figures.json")
+        .display()
+        .to_string();
+    let save = [
+        "probe",
+        "copy",
+        "--sim",
+        "--quick",
+        "--size=64KiB",
+        "--save",
+        &missing,
+    ];
+    let case = Case {
+        args: &save,
+        expected: &["--save: cannot write", "nothing was measured"],
+        forbidden: &["SIMULATED"],
+    };
+    check(&case, &Gdr::new().args(case.args).run());
+
+    // A node that is a second late is no news.
+    let meeting = dir.path().join("meeting").display().to_string();
+    let late = [
+        "fleet",
+        "doctor",
+        "--arrival",
+        "1",
+        "--rendezvous",
+        &meeting,
+    ];
+    let case = Case {
+        args: &late,
+        expected: &["rank 0 has not written it"],
+        forbidden: &["waiting for"],
+    };
+    let variables = [
+        ("OMPI_COMM_WORLD_RANK", "1"),
+        ("OMPI_COMM_WORLD_SIZE", "2"),
+        ("OMPI_COMM_WORLD_LOCAL_RANK", "0"),
+        ("OMPI_COMM_WORLD_LOCAL_SIZE", "1"),
+    ];
+    let gdr = variables
+        .iter()
+        .fold(Gdr::new().args(case.args), |gdr, (name, value)| {
+            gdr.env(name, value)
+        });
+    check(&case, &gdr.run());
+}
+
+/// A CI system shows the message of a node: it names the check and what to do.
+#[test]
+fn junit_of_a_fleet_names_the_check() {
+    let dir = scratch();
+    let at = dir.path().join("reports");
+    fs::create_dir(&at).expect("a directory");
+    let report = Gdr::new()
+        .args(["--from", TWO_GPUS, "doctor", "--format", "json"])
+        .run();
+    fs::write(at.join("node1.json"), &report.stdout).expect("a file");
+    let at = at.display().to_string();
+    let case = Case {
+        args: &["fleet", "report", &at, "--format", "junit"],
+        expected: &[
+            "name=\"maskedhost1\"><failure message=\"rdma.device (machine): There is no NIC with RDMA.\">",
+            "next step: Install a NIC with RDMA",
+        ],
+        forbidden: &["a check or a probe failed"],
+    };
+    check(&case, &Gdr::new().args(case.args).run());
+}
