@@ -2,7 +2,9 @@
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::fs::File;
 use std::io::Write as _;
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -16,11 +18,14 @@ const MARGIN: f64 = 16.0;
 
 /// What gdr prints with these arguments, about a machine in `tests/recorded`.
 fn output(root: &Path, machine: &str, arguments: &[&str]) -> anyhow::Result<String> {
-    let file = root
+    let snapshot = root
         .join("tests/recorded")
         .join(machine)
         .join("snapshot.json");
-    let file = file.to_str().context("a path that is no text")?;
+    let snapshot = File::open(&snapshot).with_context(|| snapshot.display().to_string())?;
+    // gdr prints the name, and a drawing may grow with it: this one is as short in every checkout.
+    let file = format!("/proc/self/fd/{}", snapshot.as_raw_fd());
+    let file = file.as_str();
     let words = ["gdr", "--from", file];
     let cli = gdr::cli::parse(words.iter().chain(arguments).map(OsString::from))?;
     let (mut out, mut err) = (Filter::new(Vec::new()), Filter::new(Vec::new()));
@@ -47,6 +52,7 @@ pub fn files() -> anyhow::Result<[(PathBuf, Vec<u8>); 2]> {
 /// The start of doctor's table, as a terminal shows it.
 fn doctor(root: &Path) -> anyhow::Result<Vec<u8>> {
     let table = output(root, "vm-iommu-on", &["--color", "always", "doctor"])?;
+    let table = without_recording(&table);
     let mut lines: Vec<&str> = vec!["$ sudo gdr doctor"];
     // The verdict, the first root, and the end.
     let (head, rest) = table.split_once("\n\n").context("a table without blocks")?;
@@ -63,7 +69,23 @@ fn doctor(root: &Path) -> anyhow::Result<Vec<u8>> {
 
 /// The drawing of `gdr topo`.
 fn topo(root: &Path) -> anyhow::Result<Vec<u8>> {
-    Ok(output(root, "vm-iommu-on", &["topo", "--format", "svg"])?.into_bytes())
+    let drawing = output(root, "vm-iommu-on", &["topo", "--format", "svg"])?;
+    let (before, rest) = drawing
+        .split_once(" · read from ")
+        .context("a drawing without its source")?;
+    let (_, after) = rest.split_once('<').context("a text without its end")?;
+    Ok(format!("{before}<{after}").into_bytes())
+}
+
+/// The table as on the machine itself: the name of the recording says nothing.
+fn without_recording(table: &str) -> String {
+    let cut = table
+        .split_once("(recorded:")
+        .and_then(|(before, rest)| Some((before, rest.split_once(')')?.1)));
+    match cut {
+        Some((before, after)) => format!("{}{after}", before.trim_end()),
+        None => table.to_owned(),
+    }
 }
 
 fn terminal(lines: &[&str], title: &str) -> String {
@@ -74,8 +96,8 @@ fn terminal(lines: &[&str], title: &str) -> String {
          font-family=\"ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace\" font-size=\"14\" role=\"img\">\n\
          <title>{title}</title>\n\
          <style>.paper{{fill:#f6f8fa;stroke:#d0d7de}}text{{fill:#1f2328;white-space:pre}}.bad{{fill:#cf222e}}.good{{fill:#1a7f37}}\
-         .fair{{fill:#9a6700}}.strong{{font-weight:600}}.dim{{fill:#656d76}}@media (prefers-color-scheme:dark){{\
-         .paper{{fill:#0d1117;stroke:#3d444d}}text{{fill:#f0f6fc}}.bad{{fill:#ff7b72}}.good{{fill:#56d364}}.fair{{fill:#e3b341}}\
+         .fair{{fill:#9a6700}}.info{{fill:#0550ae}}.strong{{font-weight:600}}.dim{{fill:#656d76}}@media (prefers-color-scheme:dark){{\
+         .paper{{fill:#0d1117;stroke:#3d444d}}text{{fill:#f0f6fc}}.bad{{fill:#ff7b72}}.good{{fill:#56d364}}.fair{{fill:#e3b341}}.info{{fill:#79c0ff}}\
          .dim{{fill:#9198a1}}}}</style>\n\
          <rect class=\"paper\" x=\".5\" y=\".5\" width=\"{:.0}\" height=\"{:.0}\" rx=\"8\"/>\n",
         width - 1.0,
@@ -96,7 +118,7 @@ fn terminal(lines: &[&str], title: &str) -> String {
 /// A line with its escape sequences (ECMA-48, SGR) as spans.
 fn spans(line: &str) -> String {
     let mut out = String::new();
-    let mut is_open = false;
+    let (mut is_open, mut classes): (bool, Vec<&str>) = (false, Vec::new());
     let mut rest = line;
     while let Some((text, tail)) = rest.split_once("\u{1b}[") {
         out.push_str(&escaped(text));
@@ -104,7 +126,11 @@ fn spans(line: &str) -> String {
         if is_open {
             out.push_str("</tspan>");
         }
-        let classes: Vec<&str> = codes.split(';').filter_map(class).collect();
+        // Several sequences add up until one resets them.
+        match codes {
+            "" | "0" => classes.clear(),
+            codes => classes.extend(codes.split(';').filter_map(class)),
+        }
         is_open = !classes.is_empty();
         if is_open {
             // Writing to a String cannot fail.
@@ -126,6 +152,7 @@ fn class(code: &str) -> Option<&'static str> {
         "31" | "91" => Some("bad"),
         "32" | "92" => Some("good"),
         "33" | "93" => Some("fair"),
+        "36" | "96" => Some("info"),
         _ => None,
     }
 }
@@ -145,6 +172,18 @@ mod tests {
         assert_eq!(
             spans("\u{1b}[1;31mFAIL\u{1b}[0m a<b"),
             "<tspan class=\"strong bad\">FAIL</tspan> a&lt;b"
+        );
+        assert_eq!(
+            spans("\u{1b}[1m\u{1b}[36mgdr fix\u{1b}[0m"),
+            "<tspan class=\"strong\"></tspan><tspan class=\"strong info\">gdr fix</tspan>"
+        );
+    }
+
+    #[test]
+    fn the_path_of_the_checkout_is_left_out() {
+        assert_eq!(
+            without_recording("gdr doctor: node1\n  (recorded: /a/b.json, 2026)\nREADY (x)"),
+            "gdr doctor: node1\nREADY (x)"
         );
     }
 }

@@ -277,8 +277,9 @@ pub(super) fn wait_for_file<'a, M: Serialize + DeserializeOwned + Send + 'static
             }
             Err(why) => why,
         };
-        // A launcher starts the processes one after another.
-        if begun.elapsed() >= QUIET && why != last_note {
+        // A launcher starts the processes one after another. A file that does not lead to rank 0 is reported at once.
+        let is_early = begun.elapsed() < QUIET && !path.exists();
+        if !is_early && why != last_note {
             note(format!("waiting for {}: {why}", path.display()));
             last_note.clone_from(&why);
         }

@@ -48,7 +48,7 @@ fn connects_in_any_order() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("meet");
     let notes = both(&path, None, Duration::from_millis(300));
-    assert!(notes[0].contains("rank 0 has not written it"), "{notes:?}");
+    assert!(notes.is_empty(), "a short wait is no news: {notes:?}");
     both(&path, Some("prterun-a 17@1"), Duration::ZERO);
     assert_eq!(
         fs::read_dir(folder.path()).expect("a folder").count(),
