@@ -66,6 +66,39 @@ fn recorded_machines_are_answered() {
             forbidden: &[],
         },
         Case {
+            args: &["--from", TWO_GPUS, "doctor", "--format", "html"],
+            expected: &[
+                "<p class=\"verdict bad\">NOT READY for rdma: 1 failure</p> <p class=\"step\">Next step: rdma.device: Install",
+            ],
+            forbidden: &[],
+        },
+        Case {
+            args: &[
+                "--from",
+                TWO_GPUS,
+                "doctor",
+                "--profile",
+                "p2p",
+                "--format",
+                "html",
+            ],
+            expected: &["<p class=\"step\">Next step: <code>gdr probe p2p</code></p>"],
+            forbidden: &[],
+        },
+        Case {
+            args: &[
+                "probe",
+                "copy",
+                "--sim",
+                "--quick",
+                "--size=64KiB",
+                "--format",
+                "html",
+            ],
+            expected: &["of them without a problem</summary>"],
+            forbidden: &[],
+        },
+        Case {
             args: &[
                 "--from",
                 TWO_GPUS,
@@ -190,6 +223,15 @@ fn junit_of_a_fleet_names_the_check() {
             "next step: Install a NIC with RDMA",
         ],
         forbidden: &["a check or a probe failed"],
+    };
+    check(&case, &Gdr::new().args(case.args).run());
+    let case = Case {
+        args: &["fleet", "report", &at, "--format", "html"],
+        expected: &[
+            "What to do first on 1 node</summary>",
+            "Install a NIC with RDMA",
+        ],
+        forbidden: &[],
     };
     check(&case, &Gdr::new().args(case.args).run());
 }

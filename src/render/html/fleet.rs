@@ -6,7 +6,7 @@ use super::page::{Page, mark, text};
 use crate::model::FleetReport;
 use crate::render::fleet::{SIMULATED, group_words, headline};
 use crate::render::probe::size;
-use crate::render::text::Tone;
+use crate::render::text::{Tone, counted};
 
 pub fn fleet(report: &FleetReport, taken: &str) -> String {
     let mut page = Page::new("gdr fleet", "");
@@ -121,6 +121,27 @@ fn wrong(page: &mut Page, report: &FleetReport) {
             "Findings",
             &["check", "result", "subject", "finding", "#nodes", "names"],
             findings,
+        );
+    }
+    steps(page, report);
+}
+
+/// The next step of each node that has one.
+fn steps(page: &mut Page, report: &FleetReport) {
+    let nodes = report.nodes.iter();
+    let rows: Vec<Vec<String>> = nodes
+        .filter_map(|node| {
+            let step = node.next_step.as_ref()?;
+            let reason = node.reasons.first().map_or("", String::as_str);
+            Some(vec![text(&node.name), text(reason), text(step)])
+        })
+        .collect();
+    if !rows.is_empty() {
+        page.details(
+            &format!("What to do first on {}", counted(rows.len(), "node")),
+            |page| {
+                page.table("Next steps", &["node", "first reason", "next step"], rows);
+            },
         );
     }
 }
