@@ -406,8 +406,10 @@ impl Fleet {
             _ => FleetState::Ok,
         };
         intake.at_least(state);
-        let text = format!("{} ({}): {}", finding.id, finding.subject, finding.message);
-        intake.reasons.add_check(state, &finding.id, &text);
+        if state != FleetState::Ok {
+            let text = format!("{} ({}): {}", finding.id, finding.subject, finding.message);
+            intake.reasons.add_check(state, &finding.id, &text);
+        }
         if intake.is_full() {
             return;
         }

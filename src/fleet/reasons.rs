@@ -31,7 +31,7 @@ impl List {
     fn add(&mut self, text: &str) {
         self.count += 1;
         if self.first.len() < MAX_REASONS {
-            self.first.push(cut(text).to_owned());
+            self.first.push(cut(text));
         }
     }
 
@@ -76,7 +76,7 @@ impl Reasons {
     pub fn step(&mut self, step: &Step<'_>) {
         let line = step.command.as_deref().or(step.advice.as_deref());
         if self.step.is_none() {
-            self.step = line.map(|line| cut(line).to_owned());
+            self.step = line.map(cut);
         }
     }
 
