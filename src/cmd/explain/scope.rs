@@ -43,8 +43,8 @@ impl Scope {
     /// Why nothing could be checked, as a sentence: the text is of a machine with such devices.
     pub fn is_elsewhere(&self) -> Option<&'static str> {
         (!self.has_gpu && !self.has_nic).then_some(
-            "Nothing could be checked here: this machine has neither an NVIDIA GPU nor an RDMA NIC, so the text is of another \
-             one. Check that one with --from FILE (see gdr snapshot).",
+            "Nothing could be checked here: this machine has neither an NVIDIA GPU nor an RDMA NIC, so the text is probably of \
+             another one. Check that one with --from FILE (see gdr snapshot).",
         )
     }
 
