@@ -272,7 +272,10 @@ mod tests {
             assert_eq!(found.outcome, Outcome::Unknown, "{found:#?}");
             assert_says(found, "there are 1026 GPUs and NICs");
         }
-        assert_eq!(exit_code(&findings, &expectations, &[Outcome::Fail]), 3);
+        assert_eq!(
+            exit_code(&findings, &[], &expectations, &[Outcome::Fail]),
+            3
+        );
     }
 
     #[test]
