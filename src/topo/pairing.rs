@@ -154,7 +154,8 @@ fn one(
         },
         advice: match down {
             Some(down) => Some(port_advice(&topology.rows[down.row])),
-            None => forced.map(|_| forced_pcie_remedy(topology.facts).to_owned()),
+            None => (forced.is_some() && verdict == Verdict::Bad)
+                .then(|| forced_pcie_remedy(topology.facts).to_owned()),
         },
     }
 }
@@ -354,10 +355,19 @@ fn forced(topology: &Topology<'_>, me: usize, partner: usize) -> Option<(Verdict
         Kind::Nic | Kind::Nvme => (partner, me),
     };
     let demand = topology.forced_mapping(gpu, nic).known().copied()??;
-    let answer = forced_pcie(topology.facts, topology.rows[gpu].bdf?, demand.function).ok()??;
     let version = topology.facts.driver.version();
     let driver = version.present().map_or("", String::as_str);
     let by = demand.by;
+    let answer = match forced_pcie(topology.facts, topology.rows[gpu].bdf?, demand.function) {
+        Ok(answer) => answer?,
+        Err(missing) => {
+            let missing = missing.why.sentence(&missing.source);
+            let reason = format!(
+                "whether the driver allows the forced PCIe mapping that {by} asks for is unknown: {missing}"
+            );
+            return Some((Verdict::Unknown, reason));
+        }
+    };
     match answer {
         ForcedPcie::Allowed => None,
         ForcedPcie::Denied => Some((

@@ -145,8 +145,14 @@ fn topo_follows_the_driver() {
         let topology = topology(&facts);
         let found = &topology.matches[0];
         assert_eq!(found.verdict, verdict, "{driver} {value}: {}", found.reason);
+        assert_eq!(found.advice.is_some(), verdict == Verdict::Bad);
         assert!(found.reason.contains("PIX"), "{}", found.reason);
     }
+    let mut facts = coherent("580.142", "0", [Some(1), Some(2)]);
+    facts.attributes_mut(NIC).iommu_group = Fact::Unknown(Why::NotCovered);
+    assert_eq!(topology(&facts).matches[0].verdict, Verdict::Unknown);
+    facts.driver = Default::default();
+    assert_eq!(topology(&facts).matches[0].verdict, Verdict::Unknown);
 }
 
 #[test]
