@@ -18,7 +18,7 @@ pub fn shm(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
     let mounts = mounts.known().into_iter().flatten();
     // A later mount covers an earlier one.
-    let at = |path: &str| mounts.clone().filter(|mount| mount.at == path).last();
+    let at = |path: &str| mounts.clone().rfind(|mount| mount.at == path);
     let holder = [SHM, "/dev", "/"].into_iter().find_map(at);
     vec![match holder {
         Some(mount) => judge(ctx, mount),
