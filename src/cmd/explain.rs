@@ -87,14 +87,9 @@ pub fn run(
             report.questions = reading.questions;
             report.uncovered = reading.uncovered;
             if cut {
-                super::remark(
-                    err,
-                    &format!(
-                        "{}: only the first {} MiB were read",
-                        report.asked,
-                        MOST_BYTES >> 20
-                    ),
-                );
+                let most = MOST_BYTES >> 20;
+                let text = format!("{}: only the first {most} MiB were read", report.asked);
+                super::remark(err, &text);
             }
             report.not_inspected = match reading.listing {
                 _ if options.no_run => None,
