@@ -288,6 +288,13 @@ const PAGES: &[&[&str]] = &[
     &["undo", "--list"],
 ];
 
+/// The command of a next step.
+fn is_step(line: &str) -> bool {
+    let numbered = line.trim_start().split_once(". ");
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    line.starts_with("Next step: ") || numbered.is_some_and(|(number, _)| is_number(number))
+}
+
 /// A single word that is wider than the rest of a line, or a command to copy, is never broken.
 fn fits(line: &str, width: usize) -> bool {
     let is_command = line.starts_with("env ")
@@ -295,6 +302,7 @@ fn fits(line: &str, width: usize) -> bool {
         || line.contains(") exec env ")
         || line.trim_start().starts_with("fix:")
         || line.trim_start().starts_with("by hand:")
+        || is_step(line)
         || line.trim_start().starts_with("| ");
     let is_word = line.split_whitespace().count() <= 2;
     line.chars().count() <= width || is_command || is_word

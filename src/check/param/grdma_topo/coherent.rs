@@ -16,6 +16,8 @@ struct Answers<'a> {
     unused: Vec<Bdf>,
     unproven: Vec<(Bdf, &'a str)>,
     unknown: Option<Missing>,
+    /// Why it is unknown whether it is denied where no software asks for it.
+    unread: Option<Missing>,
 }
 
 /// One judgement for each coherent GPU.
@@ -72,6 +74,13 @@ fn one(ctx: &Ctx<'_>, gpu: &PciDevice) -> Judgement {
             }
         );
         Judgement::info(subject, message)
+    } else if let Some(missing) = &answers.unread {
+        let message = format!(
+            "NICs reach this GPU's memory over NVLink-C2C, for every topology. Whether the driver allows the forced PCIe mapping, which NCCL \
+             2.27 and later does not ask for here, is unknown: {}.",
+            missing.why.sentence(&missing.source)
+        );
+        Judgement::info(subject, message)
     } else if answers.allowed.is_empty() {
         let message = "This GPU's memory is coherent with the CPU: the driver allows NIC access over NVLink-C2C for every topology, and has \
              no other mapping.";
@@ -91,8 +100,18 @@ fn one(ctx: &Ctx<'_>, gpu: &PciDevice) -> Judgement {
 
 impl Answers<'_> {
     fn add(&mut self, ctx: &Ctx<'_>, gpu: &PciDevice, nic: &RdmaDevice) {
-        let Some(bdf) = nic.place.present().copied() else {
-            return;
+        let bdf = match nic.place {
+            Fact::Known(Some(bdf)) => bdf,
+            Fact::Known(None) => return,
+            Fact::Unknown(why) => {
+                let source = format!("the PCI function of {}", nic.name);
+                self.unread.get_or_insert(Missing {
+                    why,
+                    area: Area::Sys,
+                    source,
+                });
+                return;
+            }
         };
         let rows = ctx
             .topology
@@ -114,7 +133,10 @@ impl Answers<'_> {
                 return;
             }
             // The default mapping serves this NIC.
-            Err(_) => return,
+            Err(missing) => {
+                self.unread.get_or_insert(missing);
+                return;
+            }
         };
         match (answer, demand) {
             (None, _) => {}
