@@ -69,7 +69,6 @@ expect "node of mlx5_1" 1 "$(cat /sys/class/infiniband/mlx5_1/device/numa_node)"
 cat >/out/questions.txt <<'END'
 topo
 topo --nvme --format json
-topo --format svg
 topo --pairs
 doctor
 doctor --format json
