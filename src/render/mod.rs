@@ -82,6 +82,11 @@ impl View<'_> {
         }
     }
 
+    /// True if the machine is known to have no RDMA device.
+    pub fn has_no_nic(&self) -> bool {
+        self.facts.rdma.known().is_some() && self.topology.rows_of(Kind::Nic).next().is_none()
+    }
+
     /// The colour of a cell. A class rates no path in a guest, nor between GPUs whose NVLinks are unknown.
     pub fn tone(&self, a: usize, b: usize) -> Option<Tone> {
         if a == b {

@@ -128,10 +128,35 @@ type Said = BTreeSet<String>;
 
 fn of_gpus(view: &View<'_>, said: &mut Said, out: &mut dyn Write) -> io::Result<()> {
     let nics = Nics::new(view);
-    for m in of(view, Kind::Gpu) {
-        out.write_all(one(view, &nics, said, m).as_bytes())?;
+    let gpus: Vec<&Match> = of(view, Kind::Gpu).collect();
+    let are_alike = |a: &&Match, b: &&Match| {
+        a.pick.is_none() && b.pick.is_none() && (&a.reason, &a.advice) == (&b.reason, &b.advice)
+    };
+    for alike in gpus.chunk_by(are_alike) {
+        let (Some(first), Some(last)) = (alike.first(), alike.last()) else {
+            continue;
+        };
+        let name = |m: &Match| view.topology.rows[m.row].name.as_str();
+        let text = match alike.len() {
+            1 => one(view, &nics, said, first),
+            _ => {
+                let names = format!("{} to {}", name(first), name(last));
+                without_partner(view, said, &names, first)
+            }
+        };
+        out.write_all(text.as_bytes())?;
     }
     Ok(())
+}
+
+fn without_partner(view: &View<'_>, said: &mut Said, name: &str, m: &Match) -> String {
+    let begin = format!("{name}: ");
+    let line = match view.has_no_nic() {
+        // There is nothing to judge.
+        true => format!("{begin}{}\n", printable(&m.reason)),
+        false => judged(view, &begin, m, &format!(": {}", m.reason)),
+    };
+    line + &advice(view, said, m)
 }
 
 /// The NICs that are not the best of a GPU: of the others the reverse says nothing new.
@@ -159,8 +184,7 @@ fn one(view: &View<'_>, nics: &Nics<'_>, said: &mut Said, m: &Match) -> String {
     let rows = &view.topology.rows;
     let row = &rows[m.row];
     let Some(pick) = m.pick else {
-        let begin = format!("{}: ", row.name);
-        return judged(view, &begin, m, &format!(": {}", m.reason)) + &advice(view, said, m);
+        return without_partner(view, said, &row.name, m);
     };
     let used = names(view, m.nccl.iter().copied().filter(|at| *at != pick));
     let near = m.best.iter().copied();

@@ -80,7 +80,7 @@ fn matrix(page: &mut Page, view: &View<'_>) {
             let word = view
                 .cell(a, b)
                 .map_or("?".to_owned(), |cell| cell.to_string());
-            match Tone::of_cell(&word) {
+            match view.tone(a, b) {
                 Some(tone) => mark(tone, &word),
                 None => text(&word),
             }
