@@ -40,7 +40,7 @@ fn judge(ctx: &Ctx<'_>, subject: String, device: &PciDevice, gpu: &CudaGpu) -> J
         (Fact::Known(false), Fact::Unknown(why)) => {
             return Judgement::unknown(subject, *why, Area::Cuda, "CUDA attribute 124");
         }
-        (Fact::Unknown(Why::NotCovered), _) if !has_attribute(ctx) => {
+        (Fact::Unknown(Why::NotCovered), _) if is_too_old(ctx) => {
             return by_product(subject, device, gpu);
         }
         (Fact::Unknown(why), _) => {
@@ -71,10 +71,10 @@ fn none(subject: String, gpu: &CudaGpu) -> Judgement {
     }
 }
 
-/// True if the driver is of CUDA 11.3 or later, which has attribute 116.
-fn has_attribute(ctx: &Ctx<'_>) -> bool {
+/// True if the driver is older than CUDA 11.3, which brought attribute 116.
+fn is_too_old(ctx: &Ctx<'_>) -> bool {
     let version = cuda(ctx).ok().and_then(|cuda| cuda.driver_version.known());
-    version.is_some_and(|version| *version >= 11_030)
+    version.is_some_and(|version| *version < 11_030)
 }
 
 /// Drivers before CUDA 11.3 lack the attribute, so the product decides.

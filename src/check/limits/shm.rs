@@ -1,7 +1,7 @@
 //! limits.shm: how much /dev/shm holds.
 
 use crate::check::{Ctx, Judgement, container, passthrough, unknown_if, words};
-use crate::model::{Area, Mount, Severity, Why};
+use crate::model::{Area, Mount, Why};
 
 const SOURCE: &str = "/proc/self/mountinfo";
 const SHM: &str = "/dev/shm";
@@ -38,7 +38,6 @@ fn judge(ctx: &Ctx<'_>, mount: &Mount) -> Judgement {
             SHM,
             format!("The directory /dev/shm{own} is read-only: no program can create shared memory in it."),
         )
-        .weighing(Severity::Error)
         .advice("Mount a tmpfs there: mount -t tmpfs -o size=50% tmpfs /dev/shm."),
         (false, Some(bytes)) if bytes < ENOUGH => enlarge(
             ctx,
