@@ -2,6 +2,7 @@
 
 use crate::model::{Area, ELSEWHERE, Evidence, Manual, Remedy, Severity, Why};
 use crate::output::printable;
+use crate::topo::Missing;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Judgement {
@@ -103,6 +104,12 @@ impl Judgement {
     /// Undetermined for a reason other than a missing source.
     pub fn undetermined(subject: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new(Rule::Unknown, subject, message)
+    }
+
+    /// Unknown, because this fact is.
+    pub fn missing(subject: impl Into<String>, missing: Missing) -> Self {
+        let Missing { why, area, source } = missing;
+        Self::unknown(subject, why, area, &source)
     }
 
     /// Overrides the severity for this case.

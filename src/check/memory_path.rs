@@ -3,6 +3,7 @@
 use crate::check::version::{self, Flavour};
 use crate::check::{Ctx, nics};
 use crate::model::{Area, Dmabuf, Fact, NicDriver, Why};
+use crate::topo::Missing;
 
 pub const MODULE: &str = "/sys/module/nvidia_peermem";
 /// Where the RDMA stack lists its clients.
@@ -44,9 +45,6 @@ pub fn dma_buf_everywhere(ctx: &Ctx<'_>) -> bool {
     !paths.is_empty() && paths.iter().all(|(_, dma_buf)| dma_buf.is_open())
 }
 
-/// Why a memory path's state is unknown, and the missing source with its area.
-pub type Missing = (Why, Area, String);
-
 /// True if dma-buf works for a NIC, and nvidia-peermem for no NIC.
 pub fn dma_buf_alone(ctx: &Ctx<'_>) -> Result<bool, Missing> {
     let swapped = paths(ctx)
@@ -71,9 +69,11 @@ fn works_alone(paths: Vec<(PathState, PathState)>) -> Result<bool, Missing> {
     let mut missing = None;
     for (first, second) in paths {
         match (first, second) {
-            (_, PathState::Unknown(why, area, source)) => return Err((why, area, source)),
+            (_, PathState::Unknown(why, area, source)) => {
+                return Err(Missing { why, area, source });
+            }
             (PathState::Unknown(why, area, source), _) if !works => {
-                missing.get_or_insert((why, area, source));
+                missing.get_or_insert(Missing { why, area, source });
             }
             _ => {}
         }

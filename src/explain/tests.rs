@@ -366,7 +366,7 @@ fn cases(file: &str) -> Vec<(Vec<String>, String, String)> {
         .collect()
 }
 
-/// Mismatches with a file of cases: the expected check is not among this many. A question names no cause, so it is none for a text
+/// Mismatches with a file of cases: the expected check is not among this many. A question states no cause, so it is right for a text
 /// without a fault.
 fn misses(file: &str, first: usize) -> (usize, Vec<String>) {
     let matcher = matcher();

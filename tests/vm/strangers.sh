@@ -21,6 +21,16 @@ listen() {
   done
 }
 
+# Waits until the NIC works for gdr.
+works() {
+  tries=0
+  while [ "$(resources)" -lt 4 ] && [ "$tries" -lt 60 ]; do
+    tries=$((tries + 1))
+    sleep 1
+  done
+  if [ "$(resources)" -ge 4 ]; then pass "$1 is at work"; else fail "$1 is at work" "no queue pairs in a minute"; fi
+}
+
 # Ends within this many seconds, and leaves no process and nothing at the NIC.
 ends() {
   tries=0
@@ -70,12 +80,7 @@ killall nc
 listen peer-dies
 gdr probe rdma "$GDR_ADDRESS" --memory host --size 4M --library-timeout 30 >/out/dying.txt 2>&1 &
 client=$!
-tries=0
-while [ "$(resources)" -lt 4 ] && [ "$tries" -lt 60 ]; do
-  tries=$((tries + 1))
-  sleep 1
-done
-[ "$(resources)" -ge 4 ] && pass "the peer is at work" || fail "the peer is at work" "no queue pairs in a minute"
+works "the peer"
 kill -9 "$client"
 ends "the listener of a dead peer" 120
 expect "the listener of a dead peer" 1 "$code"
@@ -88,12 +93,7 @@ echo /tmp/cores/core.%p >/proc/sys/kernel/core_pattern
 ulimit -c unlimited
 gdr probe rdma --memory host --size 4M --library-timeout 30 >/out/core.txt 2>&1 &
 server=$!
-tries=0
-while [ "$(resources)" -lt 4 ] && [ "$tries" -lt 60 ]; do
-  tries=$((tries + 1))
-  sleep 1
-done
-[ "$(resources)" -ge 4 ] && pass "the probe is at work" || fail "the probe is at work" "no queue pairs in a minute"
+works "the probe"
 kill -ABRT "$server"
 ends "a probe that dumps core" 120
 echo "status $code"

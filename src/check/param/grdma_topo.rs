@@ -125,23 +125,33 @@ fn judge(ctx: &Ctx<'_>, gpus: &[&PciDevice], chipset: Option<&'static str>) -> V
         let message = "The driver allows NIC access to GPUs passed through to this guest, for every topology.";
         return vec![with_chipset(Judgement::pass("driver", message))];
     }
-    if let Some(unknown) = unknown_if(
-        &ctx.facts.rdma,
-        "driver",
-        Area::Sys,
-        "/sys/class/infiniband",
-    ) {
-        return vec![unknown];
+    if let Some(answer) = without_nics(ctx) {
+        return vec![answer];
     }
-    let nics: Vec<Bdf> = nics::rdma_nics(ctx.facts)
-        .filter_map(|nic| nic.place.present().copied())
+    let places = || nics::rdma_nics(ctx.facts).map(|nic| &nic.place);
+    let nics: Vec<Bdf> = places()
+        .filter_map(|place| place.present().copied())
         .collect();
-    if nics.is_empty() {
-        return vec![Judgement::skip("driver", "There is no RDMA NIC.")];
+    match places().find_map(Fact::why) {
+        Some(why) if nics.is_empty() => {
+            let source = "the PCI functions of the RDMA devices";
+            return vec![Judgement::unknown("driver", why, Area::Sys, source)];
+        }
+        None if nics.is_empty() => return vec![Judgement::skip("driver", "There is no RDMA NIC.")],
+        _ => {}
     }
     gpus.iter()
         .map(|gpu| with_chipset(one(ctx, gpu, &nics, chipset)))
         .collect()
+}
+
+/// The answer where no NIC can be judged.
+fn without_nics(ctx: &Ctx<'_>) -> Option<Judgement> {
+    let source = "/sys/class/infiniband";
+    unknown_if(&ctx.facts.rdma, "driver", Area::Sys, source).or_else(|| {
+        let none = nics::rdma_nics(ctx.facts).next().is_none();
+        none.then(|| Judgement::skip("driver", "There is no RDMA NIC."))
+    })
 }
 
 fn one(ctx: &Ctx<'_>, gpu: &PciDevice, nics: &[Bdf], chipset: &str) -> Judgement {

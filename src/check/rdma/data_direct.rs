@@ -2,7 +2,7 @@
 
 use crate::check::{Ctx, Judgement, or_skip, unidentified, words};
 use crate::model::{Area, Bdf, Fact, Ids, PciDevice};
-use crate::topo::{ForcedPcie, Missing, forced_pcie, forced_pcie_remedy};
+use crate::topo::{ForcedPcie, forced_pcie, forced_pcie_remedy};
 
 /// One judgement for each Data Direct function.
 pub fn data_direct(ctx: &Ctx<'_>) -> Vec<Judgement> {
@@ -60,8 +60,8 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice, coherent: &[&PciDevice]) -> Judgemen
             Err(missing) => unknown = Some(missing),
         }
     }
-    if let (true, Some(Missing { why, area, source })) = (with.is_empty(), unknown) {
-        return Judgement::unknown(name, why, area, &source);
+    if let (true, Some(missing)) = (with.is_empty(), unknown) {
+        return Judgement::missing(name, missing);
     }
     let judgement = match with.is_empty() {
         false => {

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::transports;
-use crate::check::memory_path::{self, Missing};
+use crate::check::memory_path;
 use crate::check::param::doorbells_mapped;
 use crate::check::{Ctx, Judgement, nics, unknown_if, words};
-use crate::model::{Area, Fact, Kind, PciClass, Severity};
+use crate::model::{Area, Fact, Kind, PciClass, Severity, Why};
+use crate::topo::Missing;
 
 const PARAMS: &str = "/proc/driver/nvidia/params";
 const SOURCE: &str = "/proc/self/environ";
@@ -141,7 +142,7 @@ const CONDITIONAL: &[Conditional] = &[
         asks: |value| value == "gpu",
         harms: |ctx| match doorbells_mapped(ctx) {
             Fact::Known(mapped) => Ok(!mapped),
-            Fact::Unknown(why) => Err((why, Area::Proc, PARAMS.to_owned())),
+            Fact::Unknown(why) => Err(unread(why, Area::Proc, PARAMS)),
         },
         effect: "makes NVSHMEM's IBGDA ring doorbells by the GPU, which the driver does not allow this process: it does not start",
     },
@@ -152,7 +153,7 @@ const CONDITIONAL: &[Conditional] = &[
         asks: |value| value.eq_ignore_ascii_case("IB"),
         harms: |ctx| match &ctx.facts.rdma {
             Fact::Known(devices) => Ok(devices.is_empty()),
-            Fact::Unknown(why) => Err((*why, Area::Sys, "/sys/class/infiniband".to_owned())),
+            Fact::Unknown(why) => Err(unread(*why, Area::Sys, "/sys/class/infiniband")),
         },
         effect: "selects NCCL's InfiniBand and RoCE network, and this machine has no RDMA device: NCCL does not start",
     },
@@ -161,7 +162,7 @@ const CONDITIONAL: &[Conditional] = &[
         asks: |value| number(value) == Some(1),
         harms: |ctx| match &ctx.facts.software.libraries {
             Fact::Known(libraries) => Ok(!libraries.iter().any(|library| library.name == GDRAPI)),
-            Fact::Unknown(why) => Err((*why, Area::Files, GDRAPI.to_owned())),
+            Fact::Unknown(why) => Err(unread(*why, Area::Files, GDRAPI)),
         },
         effect: "has no effect: NCCL loads libgdrapi, which is not installed, and goes on without it",
     },
@@ -193,7 +194,7 @@ pub fn environment(ctx: &Ctx<'_>) -> Vec<Judgement> {
         match (variable.harms)(ctx) {
             Ok(false) => None,
             Ok(true) => Some(harmful(ctx, variable.name, value, variable.effect)),
-            Err((why, area, source)) => Some(Judgement::unknown(variable.name, why, area, &source)),
+            Err(missing) => Some(Judgement::missing(variable.name, missing)),
         }
     });
     let judgements: Vec<Judgement> = always.chain(conditional).collect();
@@ -213,6 +214,14 @@ pub fn environment(ctx: &Ctx<'_>) -> Vec<Judgement> {
         "No environment variable of this process contradicts what the machine supports.",
     );
     vec![pass.evidence(SOURCE, set)]
+}
+
+fn unread(why: Why, area: Area, source: &str) -> Missing {
+    Missing {
+        why,
+        area,
+        source: source.to_owned(),
+    }
 }
 
 fn harmful(ctx: &Ctx<'_>, name: &str, value: &str, effect: &str) -> Judgement {

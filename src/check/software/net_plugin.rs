@@ -127,7 +127,7 @@ fn without_dma_buf(ctx: &Ctx<'_>, nccl: &Library, release: &str) -> Option<Judge
                     .advice("Use NCCL 2.13.4 or later, or load nvidia-peermem."),
             )
         }
-        Err((why, area, source)) => Some(Judgement::unknown(&nccl.path, why, area, &source)),
+        Err(missing) => Some(Judgement::missing(&nccl.path, missing)),
     }
 }
 

@@ -131,7 +131,7 @@ mod tests {
             outcome,
             severity: Severity::Error,
             subject: subject.to_owned(),
-            message: "There is none.".to_owned(),
+            message: "There is no such device.".to_owned(),
             evidence: Vec::new(),
             needs: None,
             fix: None,

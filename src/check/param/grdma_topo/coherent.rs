@@ -1,6 +1,6 @@
 //! Coherent GPUs: the driver allows the default mapping, over NVLink-C2C, for every topology, and the forced PCIe mapping for some.
 
-use crate::check::{Ctx, Judgement, nics, unknown_if, words};
+use crate::check::{Ctx, Judgement, nics, words};
 use crate::model::{Area, Bdf, Fact, PciDevice, RdmaDevice, Why};
 use crate::topo::{
     Demand, ForcedPcie, Missing, forced_pcie, forced_pcie_has_override, forced_pcie_remedy,
@@ -22,16 +22,8 @@ struct Answers<'a> {
 
 /// One judgement for each coherent GPU.
 pub fn judge(ctx: &Ctx<'_>, gpus: &[&PciDevice]) -> Vec<Judgement> {
-    if let Some(unknown) = unknown_if(
-        &ctx.facts.rdma,
-        "driver",
-        Area::Sys,
-        "/sys/class/infiniband",
-    ) {
-        return vec![unknown];
-    }
-    if nics::rdma_nics(ctx.facts).next().is_none() {
-        return vec![Judgement::skip("driver", "There is no RDMA NIC.")];
+    if let Some(answer) = super::without_nics(ctx) {
+        return vec![answer];
     }
     gpus.iter().map(|gpu| one(ctx, gpu)).collect()
 }
@@ -55,8 +47,8 @@ fn one(ctx: &Ctx<'_>, gpu: &PciDevice) -> Judgement {
              uses the default mapping, over NVLink-C2C, works."
         );
         Judgement::broken(subject, message).advice(forced_pcie_remedy(ctx.facts))
-    } else if let Some(Missing { why, area, source }) = answers.unknown {
-        return Judgement::unknown(subject, why, area, &source);
+    } else if let Some(missing) = answers.unknown {
+        return Judgement::missing(subject, missing);
     } else if !answers.unproven.is_empty() {
         let (nics, by) = named(&answers.unproven);
         let message = format!(

@@ -44,6 +44,28 @@ fn needs_common_bridge() {
     assert!(found[1].message.contains(NIC) && found[1].fix.is_some());
 }
 
+/// A NIC whose function is unknown is not a NIC that is missing, whatever rule the driver has for the GPU.
+#[test]
+fn nic_without_a_known_function_is_unknown_or_a_note() {
+    for (mut facts, outcome) in [
+        (apart(), Outcome::Unknown),
+        (
+            coherent("580.159.04", "0", [Some(0), Some(1)]),
+            Outcome::Info,
+        ),
+    ] {
+        if let Fact::Known(nics) = &mut facts.rdma {
+            nics.iter_mut()
+                .for_each(|nic| nic.place = Fact::Unknown(Why::NotCovered));
+        }
+        let found = findings("param.grdma-topo", &facts, &[]);
+        assert!(!found.is_empty());
+        for finding in found {
+            assert_eq!(finding.outcome, outcome, "{}", finding.message);
+        }
+    }
+}
+
 #[test]
 fn override_and_guest() {
     let mut facts = apart();

@@ -239,7 +239,7 @@ impl Drop for WrittenFile {
     }
 }
 
-/// So long nobody is told that a process waits for the other one.
+/// How long a process waits for the other one before it says so.
 const QUIET: Duration = Duration::from_secs(5);
 
 /// Rank 1: waits for a file whose writer answers. Returns the secret of both too.
